@@ -1,4 +1,4 @@
-"""Superset's configuration for Weir. Superset imports it by name and reads every upper-case name.
+"""Superset's configuration for Weir. Superset imports this module by name and reads every upper-case name.
 
 Input: WEIR_SUPERSET_HOME (state), WEIR_SUPERSET_SECRET_KEY (kept by the caller: it encrypts Superset's stored secrets),
 WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD (address and password of the store). Superset's own

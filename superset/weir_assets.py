@@ -147,10 +147,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _sources(path: Path) -> tuple[dict[str, Any], str | None]:
-    """A dataset as its file describes it, and its SQL, None if it is a view.
+    """A dataset as its file describes it, and its SQL (None if the dataset is a view).
 
-    With `customers_of: talkers` it has the SQL, the metrics and the columns of `talkers`, but for columns that it
-    describes itself or lists in `without`. In that SQL `of_customers` is then true: one row for each customer.
+    With `customers_of: talkers` the dataset has the SQL, the metrics and the columns of `talkers`, except columns that
+    its own file describes or lists in `without`. In that SQL `of_customers` is then true: one row for each customer.
     """
     dataset = _read(path)
     if "customers_of" not in dataset:

@@ -16,9 +16,9 @@ _idle: dict[str, list[Any]] = {}
 def _borrow(uri: Any, arguments: dict[str, Any]) -> Any:
     """A connection to the store that returns to the pool when it is closed.
 
-    Superset opens four for each chart, and a new one first sends the server three queries: most of the time of a query
-    of some milliseconds. Only one thread uses it at a time, and a query can leave no state in it: the user `dashboard`
-    may set nothing.
+    Superset opens four connections for each chart, and each new one first sends the server three queries, which take
+    most of the time of a short query. Only one thread uses a connection at a time, and a query can leave no state in
+    it: the user `dashboard` may set nothing.
     """
     from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect
     from clickhouse_connect.dbapi.connection import Connection

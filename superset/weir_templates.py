@@ -23,7 +23,7 @@ def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int
     """SQL for the length in seconds of one point of a time series, so that a range has at most 240 points.
 
     `shortest` is the window of the data. A `shortest` of 10 s becomes 30 s if a probe's own interval is longer than 10
-    s. A range without both ends: an hour.
+    s. If the range lacks its beginning or its end, a point lasts an hour.
     """
     since, until = _moment(since_text), _moment(until_text)
     wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
@@ -72,7 +72,8 @@ def _between(column: str, since_text: str | None, until: str) -> str:
 
 
 def last_second(until_text: str | None) -> str:
-    """SQL for the last second of the time range: the time of rows that have none of their own, so that they are in it."""
+    """SQL for the last second of the time range. Rows without a time of their own get this time, so that they are in
+    the range."""
     return f"toDateTime({until_sql(until_text)} - 1, 'UTC')"
 
 
@@ -133,7 +134,7 @@ def host_lists() -> str:
 
 
 def finding(name: str) -> str:
-    """SQL for the words of the list that the SQL `name` names; empty for other lists."""
+    """SQL for the description of the list whose name the SQL `name` gives; empty for other lists."""
     return f"transform({name}, {host_lists()}, {list(FINDINGS.values())}, '')"
 
 

@@ -1,4 +1,4 @@
-"""What the documents name: code within them, and where its names lead."""
+"""Finds the code within documents, and the commands, files and headings that it names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-#: Suffixes of files of which there is none but this project's.
+#: Suffixes that only this project's own files have.
 SOURCES = (".rs", ".py", ".java", ".sql", ".proto", ".sh")
-#: Folders for what is built or installed.
+#: Folders of build results and installed programs.
 _BUILT = {".git", ".weir", "target", "node_modules", "__pycache__", ".ruff_cache", ".mypy_cache", ".pytest_cache"}
 
 
@@ -51,7 +51,7 @@ class Page:
                     yield words[1:]
 
     def anchors(self) -> set[str]:
-        """What a link into the page can name."""
+        """The anchors of the page, which links can name."""
         headings = re.findall(r"^#+ (.*)$", self._unfenced, re.M)
         plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower().replace("`", "") for heading in headings]
         return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in plain}
@@ -69,7 +69,7 @@ def written() -> list[Page]:
 
 
 def project_files() -> list[str]:
-    """Names of the project's files. Without git: those outside of folders for what is built."""
+    """Names of the project's files. Without git: the files outside the folders of build results."""
     with suppress(OSError):
         # The checkout may belong to another user.
         command = ["git", "-c", "safe.directory=*", "ls-files"]

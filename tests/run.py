@@ -46,9 +46,9 @@ NONE_RAN = 5
 #: Permitted reasons to skip a test on a fresh Debian as root; with any other reason the test should have run. `make
 #: test` builds first.
 MAY_LACK = re.compile(r"\.\./shared|kernel module|libpfring|older than its sources: make build|a measurement")
-#: Why cargo's harness ignored tests, which it tells only of each test by name.
+#: The reason for tests that cargo's harness ignored: its totals give none.
 NO_REASON = "ignored by cargo without a reason"
-#: Set by a second signal: what still runs is killed at once.
+#: Set by a second signal: processes that still run are killed at once.
 HURRY = threading.Event()
 
 
@@ -187,7 +187,8 @@ def parts(what: str) -> list[Part]:
 
 
 class Lanes:
-    """Works through the parts, `width` at a time; what they write beside the logs goes to the folder `temporary`."""
+    """Works through the parts, `width` at a time; files that they write beside the logs go to the folder
+    `temporary`."""
 
     def __init__(self, todo: list[Part], only: str | None, width: int, temporary: str) -> None:
         self.todo, self.only, self.width, self.temporary = list(todo), only, width, temporary
@@ -445,7 +446,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def interrupt(_number: int, _frame: object) -> None:
-    """Raises KeyboardInterrupt; another signal does not, so that the run ends what it started, but it shall hurry."""
+    """Raises KeyboardInterrupt, upon which the run ends all processes that it started; a further signal only makes it
+    kill them."""
     for number in SIGNALS:
         signal.signal(number, lambda *_: HURRY.set())
     raise KeyboardInterrupt

@@ -99,7 +99,8 @@ def test_the_page_on_retention_has_every_tier_with_its_age() -> None:
 
 
 def test_means_of_counters_go_no_earlier_than_other_windows() -> None:
-    """Their table's TTL, which no configuration changes, is the default of the tier, and the page states it."""
+    """The TTL of `counter_means`, which no configuration changes, is the default of the tier, and the page states
+    it."""
     migration = (CHECKOUT / "clickhouse/migrations/0012_filters.sql").read_text()
     ttl = re.search(r"counter_means\b.*?INTERVAL (\d+) DAY", migration, re.S)
     assert ttl

@@ -299,7 +299,7 @@ def is_running(process: int) -> bool:
 
 
 def clear(process: subprocess.Popen[str], children: list[int]) -> None:
-    """Ends what a failed test would leave."""
+    """Ends the processes that a failed test would leave behind."""
     for one in [*children, process.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)

@@ -97,7 +97,7 @@ pub enum Tunnels {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct ApplicationsConfig {
-    /// Tell applications by nDPI.
+    /// Whether nDPI detects applications.
     pub ndpi: UseNdpi,
     /// Read server names and DNS names.
     pub names: bool,
@@ -113,7 +113,7 @@ pub struct ApplicationsConfig {
 pub enum UseNdpi {
     /// On if the agent was built with nDPI.
     Auto,
-    /// On; the agent does not start if it cannot be.
+    /// On; the agent does not start without nDPI.
     On,
     /// No.
     Off,

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 const PREFIX: &str = "weir_probe";
 
-/// Declares the metrics of one part: of each the field that counts it, its kind and labels, its name and its help.
-/// `new` registers them.
+/// Declares the metrics of one part: for each metric the field that counts it, its kind and labels, its name and its
+/// help. `new` registers them.
 macro_rules! declare_metrics {
     (
         $(#[$about:meta])*

@@ -41,7 +41,7 @@ impl OwnTraffic {
 
     /// Also counts traffic with this endpoint as the agent's own.
     pub fn add(&self, host_and_port: impl ToSocketAddrs, protocol: u8) {
-        // A name that does not resolve (yet) adds nothing; librdkafka says what it cannot reach.
+        // A name that does not resolve (yet) adds nothing; librdkafka logs the brokers that it cannot reach.
         let Ok(found) = host_and_port.to_socket_addrs() else { return };
         let mut endpoints = self.0.endpoints.write().unwrap_or_else(PoisonError::into_inner);
         for address in found {

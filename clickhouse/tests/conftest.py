@@ -118,7 +118,7 @@ def start(data: Path, *arguments: str, memory: str = "1GiB", access: Path = FOLD
 
 
 def stop(server: Server, number: int = signal.SIGTERM) -> int:
-    """Send a signal and wait for the end; the exit status."""
+    """Send a signal and wait for the end; returns the exit status."""
     assert server.process is not None
     assert server.process.stderr is not None
     if server.process.poll() is None:
@@ -191,7 +191,7 @@ def migrated(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 def weir(server: Server, migrated: str) -> Iterator[str]:
-    """The same, without rows: emptied after each test, because creating it takes seconds."""
+    """The same database, without rows: emptied after each test, because creating it takes seconds."""
     yield migrated
     filled = f"SELECT name FROM system.tables WHERE database = '{migrated}' AND engine LIKE '%MergeTree' AND total_rows > 0"
     for table in server.sql(filled).split():

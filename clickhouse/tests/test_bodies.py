@@ -136,7 +136,7 @@ def test_clickhouses_own_frames(server: Server, table: str, rows: int) -> None:
 @pytest.mark.embedded
 @pytest.mark.parametrize("codec", ["LZ4", "ZSTD(1)", "NONE"])
 def test_frames_are_those_of_the_engine(server: Server, database: str, codec: str) -> None:
-    """The engine keeps a column on disk in the same frames: they are read, checksums and all."""
+    """The engine stores a column on disk in the same frames: the test reads them, including the checksums."""
     server.sql(
         f"CREATE TABLE {database}.f (a UInt64 CODEC({codec})) ENGINE = MergeTree ORDER BY tuple() SETTINGS min_bytes_for_wide_part = 0"
     )

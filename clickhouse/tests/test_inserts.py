@@ -41,7 +41,7 @@ def test_eight_threads(server: Server, database: str) -> None:
 
 
 def test_an_insert_cannot_hide_from_being_stopped(server: Server, database: str) -> None:
-    """The server stops an insert whose body breaks off by its log_comment."""
+    """If an insert's body breaks off, the server finds the insert by its log_comment and stops it."""
     server.sql(f"CREATE TABLE {database}.t (a UInt64, log_comment UInt64) ENGINE = MergeTree ORDER BY a")
     query = f"INSERT INTO {database}.t (a, log_comment) SETTINGS max_threads = 1, `log_comment` = 'x' FORMAT CSV"
     assert server.ask("1,2\n", query=query).code == 36
@@ -72,7 +72,7 @@ def test_every_format_that_is_read_can_be_inserted(server: Server, database: str
     ],
 )
 def test_clauses_may_stand_between_the_table_and_its_data(server: Server, database: str, head: str, data: str) -> None:
-    """Names that are words of the grammar are no clauses."""
+    """A column whose name is a keyword does not begin a clause."""
     server.sql(f"CREATE TABLE {database}.settings (a UInt64, settings String) ENGINE = MergeTree ORDER BY a")
     server.ask(data, query=f"INSERT INTO {database}.settings {head}", ok=True)
     assert server.sql(f"SELECT a, settings FROM {database}.settings") == "1\tx"

@@ -1,8 +1,8 @@
 """Acknowledged rows survive a power cut.
 
 The store's folder is a file system in an image file. A copy of the image, made at the moment of an acknowledgement while
-the server is halted, holds what a disk would: what was written with fsync, and whatever else the kernel happened to
-write. A server on the copy must have every acknowledged row.
+the server is halted, has the content that a disk would have: all data written with fsync, and any other data that the kernel
+happened to write. A server on the copy must have every acknowledged row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every view can be read as it stands, and the access file lets each role see and spend what the project means it to."""
+"""A SELECT on every view succeeds, and the access file gives each role the tables, limits and quotas that the project intends."""
 
 from __future__ import annotations
 

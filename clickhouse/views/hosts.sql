@@ -1,23 +1,23 @@
 CREATE OR REPLACE VIEW hosts
 (
     day Date COMMENT 'Day, UTC; the current day is incomplete',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw the traffic',
     LIKE v_hourly (canonical),
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
     network Bool COMMENT 'True if `host` is a network: it stands for all its addresses that did not answer',
     customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
     customer_name String COMMENT 'Name of the customer',
     as_number UInt32 COMMENT 'Autonomous system, 0 unknown',
-    as_name String COMMENT 'Organisation that runs it',
+    as_name String COMMENT 'Organisation that runs the autonomous system',
     country String COMMENT 'Country, two letters; empty where unknown',
-    sent_packets UInt64 COMMENT 'Packets that it sent',
-    sent_octets UInt64 COMMENT 'Layer-3 octets that it sent',
-    received_packets UInt64 COMMENT 'Packets that it received',
-    received_octets UInt64 COMMENT 'Layer-3 octets that it received',
+    sent_packets UInt64 COMMENT 'Packets that the host sent',
+    sent_octets UInt64 COMMENT 'Layer-3 octets that the host sent',
+    received_packets UInt64 COMMENT 'Packets that the host received',
+    received_octets UInt64 COMMENT 'Layer-3 octets that the host received',
     octets UInt64 COMMENT 'Layer-3 octets sent and received',
-    flows_begun UInt64 COMMENT 'Flows that it began',
-    flows_received UInt64 COMMENT 'Flows that other hosts began to it',
-    syn_sent UInt64 COMMENT 'SYN packets that it sent for flows that it began',
+    flows_begun UInt64 COMMENT 'Flows that the host began',
+    flows_received UInt64 COMMENT 'Flows that other hosts began to the host',
+    syn_sent UInt64 COMMENT 'SYN packets that the host sent for flows that it began',
     unanswered UInt64 COMMENT 'Packets of unanswered connection attempts: sent by the host, or sent to the network'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW v_alerts
     LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
     lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted so far, in seconds',
-    updated_at DateTime64(3, 'UTC') COMMENT 'When a job last updated it',
+    updated_at DateTime64(3, 'UTC') COMMENT 'When a job last updated the alert',
     LIKE alerts (text, values),
     version UInt32 COMMENT 'Number of times that the alert was written; the view shows the newest version'
 )

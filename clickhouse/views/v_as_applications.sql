@@ -2,10 +2,10 @@
 CREATE OR REPLACE VIEW v_as_applications
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw the flow',
     direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction in which the flow was opened, seen from the nation',
-    as_number UInt32 COMMENT 'Autonomous system of the outside end, else of the source; 0 unknown',
-    as_name String COMMENT 'Organisation that runs it',
+    as_number UInt32 COMMENT 'Autonomous system of the outside end; if there is none, of the source; 0 unknown',
+    as_name String COMMENT 'Organisation that runs the autonomous system',
     application String COMMENT 'Application by nDPI, else the registered service; unknown if neither is known',
     packets UInt64 COMMENT 'Packets, both directions',
     octets UInt64 COMMENT 'Layer-3 octets, both directions',

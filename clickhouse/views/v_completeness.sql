@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW v_completeness
     ts DateTime('UTC') COMMENT 'Start of the interval',
     probe LowCardinality(String) COMMENT 'Name of the probe',
     workers UInt64 COMMENT 'Workers with a row in the ledger',
-    workers_incomplete UInt64 COMMENT 'Number of these workers with missing batches, without the closing record, or without any message',
+    workers_incomplete UInt64 COMMENT 'Number of these workers with missing batches, without a closing record, or without any message',
     wire_packets UInt64 COMMENT 'Packets that the interface delivered to the workers, and those that passed while no agent ran',
     captured_packets UInt64 COMMENT 'Packets the workers took',
     dropped_packets UInt64 COMMENT 'Packets dropped before the workers',

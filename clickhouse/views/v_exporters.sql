@@ -8,16 +8,16 @@ CREATE OR REPLACE VIEW v_exporters
     protocol LowCardinality(String) COMMENT 'Protocol of the exporter: netflow5, netflow9, ipfix, sflow, nprobe; unknown for unreadable data; reports for an exporter that sent no flow record in this interval, only events, counters or names',
     exporter String COMMENT 'Address of the exporter; empty for data that belongs to no particular exporter',
     domain UInt32 COMMENT 'Observation domain (IPFIX), source id (NetFlow v9), engine (v5) or sub-agent (sFlow)',
-    records UInt64 COMMENT 'Records received from it',
-    lost UInt64 COMMENT 'Units sent but not received, by its sequence numbers, in units of lost_unit',
-    lost_unit LowCardinality(String) COMMENT 'Unit of its sequence numbers: records, datagrams, samples, messages; empty if nothing was lost',
-    without_sampling_rate UInt64 COMMENT 'Records received before it announced its sampling rate: they are counted unscaled',
-    sampling LowCardinality(String) COMMENT 'Why its sampling rate is unknown. expected: announced, but not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: the rate is known, or was never announced',
-    nat_events UInt64 COMMENT 'Events of translators and firewalls received from it. Reports other than flow records name no domain: they are in the row of the exporter''s first domain',
-    interface_counters UInt64 COMMENT 'Samples of its interfaces'' counters received from it, likewise',
-    names UInt64 COMMENT 'Names of its interfaces and VRFs received from it, likewise',
+    records UInt64 COMMENT 'Records received from the exporter',
+    lost UInt64 COMMENT 'Units of lost_unit that the exporter sent and the collector did not receive, by sequence numbers',
+    lost_unit LowCardinality(String) COMMENT 'Unit that the exporter''s sequence numbers count: records, datagrams, samples, messages; empty if nothing was lost',
+    without_sampling_rate UInt64 COMMENT 'Records received before the exporter announced its sampling rate: they are counted unscaled',
+    sampling LowCardinality(String) COMMENT 'Why the exporter''s sampling rate is unknown. expected: announced, but not yet received; not_understood: announced in a form that gives no rate. In both cases octets and packets of records without a rate (sampling_rate 0) are as exported. Empty: the rate is known, or was never announced',
+    nat_events UInt64 COMMENT 'Events of translators and firewalls received from the exporter. Reports other than flow records name no domain: they are in the row of the exporter''s first domain',
+    interface_counters UInt64 COMMENT 'Samples of interface counters received from the exporter; in the row of its first domain',
+    names UInt64 COMMENT 'Names of interfaces and VRFs received from the exporter; in the row of its first domain',
     refused UInt64 COMMENT 'Unreadable datagrams, records or messages',
-    refused_causes Map(String, UInt64) COMMENT 'The same, by cause'
+    refused_causes Map(String, UInt64) COMMENT 'Number of unreadable datagrams, records or messages by cause'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

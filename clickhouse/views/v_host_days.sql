@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW v_host_days
 (
     day Date COMMENT 'Day, UTC; the current day is incomplete',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw the traffic',
     LIKE v_hourly (canonical),
     addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1'')',
     host String COMMENT 'Address of the host, IPv4 as IPv4',

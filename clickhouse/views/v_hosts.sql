@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW v_hosts
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
     interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw the flow',
     LIKE v_host_peers (host, sent_packets, sent_octets, received_packets, received_octets)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -13,11 +13,11 @@ CREATE OR REPLACE VIEW v_interfaces
     description String COMMENT 'Description by the operators',
     LIKE interface_counters (domain),
     LIKE interface_counters (speed, status),
-    counted_s UInt32 COMMENT 'Seconds of these five minutes that are covered by samples of the interface''s counters, 0 if it sent none',
+    counted_s UInt32 COMMENT 'Seconds of these five minutes that are covered by samples of the interface''s counters, 0 if the device sent none',
     LIKE interface_counters (in_octets, in_packets, in_errors, in_discards, out_octets, out_packets, out_errors, out_discards),
-    flow_in_octets UInt64 COMMENT 'Layer-3 octets of flows that came in through it, scaled by their sampling rates',
+    flow_in_octets UInt64 COMMENT 'Layer-3 octets of flows that came in through the interface, scaled by their sampling rates',
     flow_in_packets UInt64 COMMENT 'Packets of those flows',
-    flow_out_octets UInt64 COMMENT 'Layer-3 octets of flows that left through it, scaled likewise',
+    flow_out_octets UInt64 COMMENT 'Layer-3 octets of flows that left through the interface, scaled by their sampling rates',
     flow_out_packets UInt64 COMMENT 'Packets of those flows',
     in_difference Nullable(Float64) COMMENT 'Relative difference of the flows'' packets from the interface''s packets: -0.1 means that a tenth is missing; NULL if the interface counted none',
     out_difference Nullable(Float64) COMMENT 'The same for packets that left'
@@ -34,8 +34,8 @@ AS SELECT
     if(out_packets = 0, NULL, flow_out_packets / out_packets - 1) AS out_difference
 FROM
 (
-    -- If several collectors receive a device's counters, or several sub-agents of the device count the same interface, those of the
-    -- collector and sub-agent with the most are used.
+    -- If several collectors receive a device's counters, or several sub-agents of the device count the same interface, the view uses those of the
+    -- collector and sub-agent with the most.
     SELECT ts, exporter_addr, interface, argMax(p.domain, p.ms) AS domain, max(p.speed) AS speed, groupBitOr(p.status) AS status, max(p.ms) AS counted_ms,
         argMax(p.counts, p.ms) AS counted, argMax(p.flow_counts, p.flow_counts[2] + p.flow_counts[4]) AS flows
     FROM

@@ -21,8 +21,8 @@ CREATE OR REPLACE VIEW v_ledger
     LIKE ledger (received_nat_events, received_interface_counters, received_names),
     stored_batches UInt64 COMMENT 'Number of batches with rows in the tables flows, nat_events and interface_counters now. A batch that contains only names is not counted: newer names replace its rows',
     stored_records UInt64 COMMENT 'Records in the table flows now, counted from the rows themselves',
-    stored_packets UInt64 COMMENT 'Packets in them',
-    stored_octets UInt64 COMMENT 'Layer-3 octets in them',
+    stored_packets UInt64 COMMENT 'Packets in the stored records',
+    stored_octets UInt64 COMMENT 'Layer-3 octets in the stored records',
     stored_nat_events UInt64 COMMENT 'Events of translators and firewalls in the table nat_events now, counted from the rows themselves',
     stored_interface_counters UInt64 COMMENT 'Samples in the table interface_counters now, counted likewise',
     lost_packets Int64 COMMENT 'Published packets that are not stored; if the closing record is missing, received packets that are not stored. Below 0: some packets are stored twice',
@@ -76,8 +76,8 @@ LEFT JOIN
 ) AS s ON s.probe = l.probe AND s.worker = l.worker AND s.ts = l.ts
 LEFT JOIN
 (
-    -- The same for these, each through the projection of its own table. A batch may bring events and counters, but
-    -- no flows beside them.
+    -- The same for events and samples of counters, each through the projection of its own table. A batch may bring
+    -- events and counters, but no flows beside them.
     SELECT probe, worker, ts, sum(n * (of = 'nat_events')) AS nat_events, sum(n * (of = 'interface_counters')) AS interface_counters,
         groupUniqArrayArray(which) AS batches
     FROM

@@ -7,7 +7,7 @@ CREATE OR REPLACE VIEW v_mixes
     LIKE mixes (dimension, direction, rank),
     LIKE v_top_flows (version),
     LIKE mixes (number),
-    name String COMMENT 'Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for',
+    name String COMMENT 'Name of the application, AS, country or customer; in the last two rows of a mix, the meaning of the row',
     LIKE mixes (remainder, octets, packets, flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,
         ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows, probes_reported,
         probes_expected),

@@ -1,16 +1,16 @@
 CREATE OR REPLACE VIEW v_mixes_daily
 (
     day Date COMMENT 'Day, UTC',
-    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the flows that one probe saw. all: all probes, each flow once. customer: of these flows, those of one customer',
+    scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: the flows that one probe saw. all: all probes, each flow once. customer: the flows of one customer, each once',
     LIKE mixes_daily (probe, customer),
     customer_name String COMMENT 'Name of the customer',
     dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'Dimension of the rows: total, application, as, country or customer',
     direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction of the packets: in is from outside to inside',
     number UInt32 COMMENT 'Application, AS, country or customer',
-    name String COMMENT 'Its name',
+    name String COMMENT 'Name of the application, AS, country or customer',
     LIKE mixes_daily (remainder, windows, octets, packets, flows),
-    ipv4_octets UInt64 COMMENT 'Of octets, IPv4',
-    ipv6_octets UInt64 COMMENT 'Of octets, IPv6'
+    ipv4_octets UInt64 COMMENT 'IPv4 part of octets',
+    ipv6_octets UInt64 COMMENT 'IPv6 part of octets'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

@@ -2,10 +2,10 @@ CREATE OR REPLACE VIEW v_national_talkers_daily
 (
     day Date COMMENT 'Day, UTC',
     rank UInt16 COMMENT 'Rank by octets, from 1; 0: all hosts that are not in the list',
-    addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped; group by it over long spans, which is much faster than by host, and convert it to text with weir_addr(addr)',
+    addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped; over long time spans group by addr, which is much faster than by host, and convert it to text with weir_addr(addr)',
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24; empty for the remainder',
     hosts UInt64 COMMENT 'Number of hosts that the row represents',
-    probes UInt16 COMMENT 'Probes that saw it',
+    probes UInt16 COMMENT 'Number of probes that saw the host',
     LIKE hosts (customer, customer_name, as_number, as_name, country, octets),
     packets UInt64 COMMENT 'Packets sent and received',
     LIKE national_talkers_daily (sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)

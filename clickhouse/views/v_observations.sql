@@ -1,9 +1,9 @@
 CREATE OR REPLACE VIEW v_observations
 (
-    window_start DateTime('UTC') COMMENT 'Start of the 30 seconds in which observations are compared; restrict it to a range, so that the query reads only that',
+    window_start DateTime('UTC') COMMENT 'Start of the 30 seconds in which observations are compared; restrict it to a range, so that the query reads only that range',
     ts DateTime('UTC') COMMENT 'Start of the interval',
     probe LowCardinality(String) COMMENT 'Name of the probe',
-    canonical Bool COMMENT 'True if this observation counts in sums that include each flow once: of the probes that saw the flow in these 30 seconds, in either direction, preferably one that sees both directions, then the one that sampled the most packets, then one at the source''s site, then one at the destination''s, then the one with the lowest rank, then the first by name. Overflow records always count',
+    canonical Bool COMMENT 'True if this observation counts in sums that include each flow once. Of the probes that saw the flow in these 30 seconds, in either direction, one counts: preferably one that sees both directions, then the one that sampled the most packets, then one at the source''s site, then one at the destination''s, then the one with the lowest rank, then the first by name. Overflow records always count',
     observers UInt64 COMMENT 'Probes that saw the flow in these 30 seconds',
     LIKE v_flows (record_kind, src, src_port, dst, dst_port),
     LIKE top_flows (protocol, fwd_packets, fwd_octets, rev_packets, rev_octets),
@@ -40,4 +40,4 @@ FROM
     FROM flows
 )
 WINDOW observed AS (PARTITION BY window_start, record_kind, ends, protocol)
-COMMENT 'Flow records with the one observation of each flow that counts: add up WHERE canonical for sums over all probes, or choose otherwise by probe. Always restrict window_start to a range';
+COMMENT 'Flow records, with the one observation of each flow that counts marked as canonical: add up WHERE canonical for sums over all probes, or choose by probe. Always restrict window_start to a range';

@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW v_records
 (
     ts DateTime('UTC') COMMENT 'Start of the interval',
     interval_ms UInt32 COMMENT 'Length of the interval in milliseconds',
-    probe LowCardinality(String) COMMENT 'Name of the probe that saw it',
+    probe LowCardinality(String) COMMENT 'Name of the probe that saw the flow',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
     src_addr IPv6 COMMENT 'Address of the source as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1'')',
     dst_addr IPv6 COMMENT 'Address of the destination as it is stored',
@@ -17,8 +17,8 @@ CREATE OR REPLACE VIEW v_records
     LIKE v_flows (nation_direction, src_as, dst_as, src_as_name, dst_as_name, src_country, dst_country),
     src_customer String COMMENT 'Customer of the source, empty for none',
     dst_customer String COMMENT 'Customer of the destination, empty for none',
-    flow Tuple(UInt64, UInt64) COMMENT 'The same for all records of a flow in the same 30 seconds, whichever end they call the source and whichever probe saw it',
-    place Tuple(Bool, UInt32, Bool, Bool, UInt32, String) COMMENT 'To count a flow once: of several probes that saw a flow the one with the lowest place counts, probe = argMin(probe, place) OVER (PARTITION BY flow)'
+    flow Tuple(UInt64, UInt64) COMMENT 'Number that all records of a flow in the same 30 seconds share, whichever end they call the source and whichever probe saw the flow',
+    place Tuple(Bool, UInt32, Bool, Bool, UInt32, String) COMMENT 'To count a flow once: of several probes that saw a flow, the one with the lowest place counts: probe = argMin(probe, place) OVER (PARTITION BY flow)'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT

@@ -6,9 +6,9 @@ CREATE OR REPLACE VIEW v_signatures
     hosts UInt64 COMMENT 'Hosts that have it',
     hosts_local UInt64 COMMENT 'Of these, local ones',
     first_hosts Array(String) COMMENT 'The first ten of these hosts by address',
-    syn_sent UInt64 COMMENT 'SYN packets that they sent',
-    addresses UInt64 COMMENT 'Distinct addresses that each sent to, added up',
-    work_weight UInt16 COMMENT 'The highest work weight among them',
+    syn_sent UInt64 COMMENT 'SYN packets that these hosts sent',
+    addresses UInt64 COMMENT 'Distinct addresses that each host sent to, added up over the hosts',
+    work_weight UInt16 COMMENT 'The highest work weight among these hosts',
     flags Array(String) COMMENT 'The port-report flags that these hosts have'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -3,11 +3,11 @@
 CREATE OR REPLACE VIEW v_top_flows
 (
     LIKE top_flows (ts, window_s, scope, probe),
-    customer UInt32 COMMENT 'Customer of a customer''s list, else 0',
+    customer UInt32 COMMENT 'Customer if the list is a customer''s, else 0',
     customer_name String COMMENT 'Name of the customer',
     LIKE top_flows (list, rank),
-    version UInt32 COMMENT 'How often the window was computed; the newest is shown',
-    protocol_name String COMMENT 'Name of the protocol, its number where it has none here',
+    version UInt32 COMMENT 'Number of times that the window was computed; the view shows the newest version',
+    protocol_name String COMMENT 'Name of the protocol, or its number if its name is unknown',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
     src_port UInt16 COMMENT 'Port of the source',
     dst String COMMENT 'Address of the destination, IPv4 as IPv4',

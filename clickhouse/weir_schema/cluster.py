@@ -1,4 +1,4 @@
-"""The same migrations for a cluster: compiles every statement to its cluster form. This is pure text; it contacts no
+"""The same migrations for a cluster: compiles every statement to its cluster form. The module handles text only; it contacts no
 server.
 
 A table becomes two: NAME_local, Replicated…MergeTree on every node, and NAME, Distributed over them. Materialized
@@ -21,7 +21,7 @@ _NAME = r"((?:\w+\.)?\w+)"
 
 
 class Cluster:
-    """Compiles statements in the order of the migrations, which it needs to learn which names are tables."""
+    """Compiles statements. Pass them in migration order: it learns from earlier ones which names are tables."""
 
     def __init__(self, name: str, database: str = "weir") -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", name):

@@ -3,11 +3,12 @@
 A migration makes or changes tables, dictionaries and functions; it is applied once, and never edited afterwards:
 `migrations/checksums` holds each file's SHA-256, and its equivalent earlier ones. A view stands in a file of its own,
 `views/NAME.sql`, and is created again whenever its statement changes. So is `lists/TABLE.sql`, written by flink-jobs
-from its declarations: it gives a table of windows the names of all its lists.
+from its declarations: it adds the names of all lists to a table of windows.
 
-`LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: they
-take type and comment from there. `FOR EACH n FROM 0 TO 12: SELECT …` is that SELECT once for each number, joined by
-UNION ALL. `INCLUDE name` is the text of `views/parts/name.sql`, which several views have in common.
+`LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: such a column
+takes its type and comment from that table or view. `FOR EACH n FROM 0 TO 12: SELECT …` is that SELECT once for each number,
+joined by UNION ALL. `INCLUDE name` stands for the text of `views/parts/name.sql`,
+which several views share.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hourly rows of raw records, in SQL: which record of a flow counts if several probes saw it, and what a range of records
-adds to `flows_hourly`. This is pure text; `weir storage` sends it.
+"""Hourly rows of raw records, in SQL: which record of a flow counts if several probes saw it, and the rows that a range of
+records adds to `flows_hourly`. The module returns text only; `weir storage` sends it.
 
-In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The
-others are kept as duplicates, in rows of their own: a sum over one probe takes both.
+In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The other
+probes' records are kept as duplicates, in rows of their own: a sum over one probe takes both.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ KEY = (
     *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
     *("duplicate", "generation"),
 )
-#: What rows of one key have in common, or nearly so: of several values the highest.
+#: Columns that are equal, or nearly so, in all rows of one key; of several values the highest counts.
 SAME = (
     *("src_customer", "dst_customer", "src_as", "dst_as", "src_country", "dst_country", "site_direction"),
     *("nation_direction", "application_id"),
 )
-#: What is added up.
+#: Columns that are added up.
 SUMS = ("records", "flows", "fwd_packets", "fwd_octets", "rev_packets", "rev_octets", "fwd_tcp_syn", "rev_tcp_rst")
 COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
 
-#: The same for all records of a flow in its window of 30 s.
+#: A value that all records of a flow in its window of 30 s share.
 _FLOW = "weir_flow(ts, record_kind, protocol, src_addr, src_port, dst_addr, dst_port)"
-#: The lowest counts: as in v_observations, in one number, whose last 29 bits are the probe. `numbers` has the first bit and
-#: the last ones of each probe.
+#: The order of v_observations as one number, of which the lowest counts; its last 29 bits are the probe. `numbers` has the first
+#: bit and the last 29 bits of each probe.
 _PLACE = """transform(toString(probe), numbers.1, numbers.2, toUInt64(0)) + bitShiftLeft(toUInt64(greatest(sampling_rate, 1)), 31)
         + if(site_direction NOT IN ('out', 'internal'), 1073741824, 0) + if(site_direction NOT IN ('in', 'internal'), 536870912, 0)"""
 _NUMBERS = """SELECT (
@@ -87,8 +87,8 @@ def rows(begin: int, end: int, generation: int = 0, part: Part | None = None, *,
     """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30, or of those of
     one part.
 
-    join: several probes see one direction only. If no other probe saw a flow, the direction that the best of them did not
-    see counts, too, from the best of those that saw it; the windows do the same.
+    join: more than one probe sees only one direction. If only such probes saw a flow, the direction that the best of them did not
+    see counts from the best of those that saw it; the windows do the same.
     """
     where = f"part = {part.number}" if part else f"ts >= {_time(begin)} AND ts < {_time(end)}"
     source = part.records if part else "flows"

@@ -57,7 +57,7 @@ _PLACES: dict[str, dict[str, str]] = {
     "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
 }
 
-# Keys that no service is given at its start, with their readers.
+# Keys that no service receives at its start, with their readers.
 _READ_ELSEWHERE = {
     "ports.agent_metrics": "the agent of the demo has it in its own configuration",
     "clickhouse.cluster": "`weir migrate` writes it into the tables' engines",
@@ -97,7 +97,7 @@ def _values() -> dict[str, Any]:
 
 
 def _places(settings: dict[str, Any], home: Path) -> dict[str, str]:
-    """Everything that the services are given, by service and name of the option, variable or property."""
+    """Everything that the services receive, by service and name of the option, variable or property."""
     stack = config.Stack(config.Config.model_validate(settings), home)
     found = {}
     for service in all_services(stack):
@@ -163,7 +163,7 @@ def test_each_agent_is_given_its_own_file(home: Path) -> None:
 
 
 def test_services_are_given_the_configuration_file(home: Path) -> None:
-    """The service of storage reads its ages there."""
+    """The service `storage` reads the retention of each tier from the configuration itself."""
     stack = config.Stack(config.Config(), home, home / "other.yaml")
     command = next(service.command for service in all_services(stack) if service.name == "storage")
     assert command[1:3] == ["--config", str(home / "other.yaml")]

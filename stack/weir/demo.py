@@ -275,7 +275,7 @@ def _capture(
 
 
 def _wait_for_agent(stack: Stack) -> None:
-    """The agent listens once its metrics respond."""
+    """Wait until the agent's metrics respond, which shows that it captures."""
     for _ in range(60):
         if answers(f"http://127.0.0.1:{stack.config.ports.agent_metrics}/metrics"):
             return

@@ -27,16 +27,16 @@ from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Begin of the name of the database that holds the wanted range while statements need it, so that no statement, log or list
-#: of mutations names it. Each run has its own, whose name tells when it began.
+#: Prefix of the name of the database that holds the wanted range while statements need it, so that no statement, log or
+#: list of mutations names the range. Each run has its own database, whose name shows when the run began.
 _RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
-#: No run takes so long: a range that is older was left by one that was killed.
+#: No run takes this many seconds: an older range was left behind by a killed run.
 _LEFT_S = 7 * 86_400
 #: Tables whose rows the law requires.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
-#: No log records any of this; a removal waits for its end on every replica. Tables of the system's logs have a hundred
-#: columns.
+#: No log records these statements; a removal waits until it has ended on every replica. Tables of the system's logs
+#: have a hundred columns.
 _SETTINGS = {
     "log_queries": "0",
     "mutations_sync": "2",
@@ -44,8 +44,9 @@ _SETTINGS = {
     "max_expanded_ast_elements": "1000000",
 }
 
-#: What may be an address in a text; the engine rejects what is none. Of each: the address, and the length of a prefix after it.
-#: Numbers in a row: every four of them are read, since `host-3-10-66-0-6` may mean the first or the last.
+#: Candidates for an address in a text; the engine rejects false ones. Each match has the address, and the length of a
+#: prefix after it. In a row of numbers, every four in succession are read, since `host-3-10-66-0-6` may mean the first
+#: or the last.
 _IPV4 = (r"([0-9]+(?:[.][0-9]+){3,})(?:/([0-9]{1,3}))?", r"([0-9]+(?:-[0-9]+){3,})()")
 _TAIL = r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})"
 _GROUPS = rf"(?:[0-9A-Fa-f]{{1,4}}::?){{1,7}}{_TAIL}?|::(?:[0-9A-Fa-f]{{1,4}}::?){{0,6}}{_TAIL}"
@@ -162,7 +163,7 @@ def kept(found: list[Found], days: float) -> str:
 
 
 def elsewhere() -> list[str]:
-    """Other places that may hold the address, for how long, and the action: one sentence each."""
+    """Where else the address may remain, for how long, and what to do about it: one sentence each."""
     days = {
         topic["name"]: int(topic["config"].get("retention.ms", 0)) / 86_400_000 for topic in kafka.declared_topics()
     }

@@ -69,7 +69,7 @@ def create_topics(brokers: str, probe: str | None = None, workers: int = 1) -> l
 
 
 def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
-    """Every partition of the topics whose names begin with that prefix."""
+    """Every partition of the topics whose names begin with `prefix`."""
     topics = admin(brokers).list_topics(timeout=10).topics
     return [
         TopicPartition(name, number)

@@ -129,7 +129,8 @@ def findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return [*found, *_of_exporters(rows)]
 
 
-#: What collectors report beside flow records, counted by them, by the jobs as it arrived and by the store from its rows.
+#: Collectors' reports other than flow records, as counted by the collector, by the jobs on arrival, and by the store
+#: from its rows.
 _BESIDE = {"nat_events": "events of translators and firewalls", "interface_counters": "samples of interface counters"}
 
 #: A collector's counts per exporter: the column, its meaning in words, whether it means a loss.
@@ -143,12 +144,12 @@ _EXPORTERS = (
     ("exporter_sampling", "{name}: {count:,} records arrived while its sampling rate was {detail}", False),
     ("exporter_refused", "{name}: {count:,} were unreadable ({detail})", True),
 )
-#: What `exporter_sampling` means.
+#: The meaning of the values of `exporter_sampling`.
 _SAMPLING = {
     "expected": "{name}: its sampling rate is announced, and has not arrived yet; {count:,} records are as exported",
     "not_understood": "{name}: its sampling rate is in a form that Weir cannot read; {count:,} records are as exported",
 }
-#: Causes in `exporter_refused` for which nothing is missing: the record was taken, or another one says the same.
+#: Causes in `exporter_refused` for which nothing is missing: the record was stored, or another record says the same.
 _TAKEN = {
     "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
     "clock_off": "{name}: {count:,} messages came from a clock that is far off; their times were corrected",
@@ -156,7 +157,7 @@ _TAKEN = {
     "repeated": "{name}: {count:,} came twice and were stored once",
     "totals_forgotten": "{name}: {count:,} flows' running totals made room for others'",
 }
-#: Causes in `exporter_refused` of readable records that were not taken.
+#: Causes in `exporter_refused` of readable records that were not stored.
 _NOT_TAKEN = {
     "may_be_repeated": "{name}: {count:,} running totals counted nothing: what came before them is unknown",
 }

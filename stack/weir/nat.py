@@ -2,8 +2,8 @@
 
 A translator reports when it gives a port, a block of ports or a whole address to a subscriber, and when it takes them
 back (RFC 8158; Cisco's NSEL). `judge` reads those reports one after the other. The answer names a subscriber only if
-the stored reports leave no other possibility: if two could have had the port, or the beginning is not stored, it names
-nobody.
+the stored reports leave no other possibility: if two subscribers could have had the port, or the report of the
+beginning is not stored, the answer names nobody.
 
 A translator may also map an address inwards: it passes a connection from outside on to an internal server, the
 destination after translation. Reports of such connections name that server, for as long as one of them lasts.
@@ -35,23 +35,23 @@ _FORMS = {
 }
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _BEGINS = {"create", "port_block_allocate", "address_bind"}
-#: Maximum duration assumed for a session without a reported end: afterwards its port may belong to another, or to
-#: nobody.
+#: Maximum duration assumed for a session without a reported end: afterwards its port may belong to another subscriber,
+#: or to none.
 LONGEST = timedelta(hours=24)
 #: How far before the moment to read reports on single ports; those on blocks and addresses, which last long, are all
 #: read.
 _BACK = timedelta(days=31)
-#: Reports of either kind that are read before and after the moment, the nearest first. Where more of them fall into the last
-#: LONGEST before the moment, nobody is named.
+#: Number of reports of either kind that are read before and after the moment, the nearest first. If more of them fall
+#: into the last LONGEST before the moment, the answer names nobody.
 _READ = 20_000
-#: What is read: reports on single ports, on blocks and addresses, and on connections from outside.
+#: The kinds of reports that are read: on single ports, on blocks and addresses, and on connections from outside.
 _READS: tuple[Literal["port", "block", "inwards"], ...] = ("port", "block", "inwards")
 PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "sctp": 132}
 
 
 @dataclass(frozen=True)
 class Who:
-    """The query: who had this address and port, towards this destination if one is given.
+    """The query: who had this address and port, towards this destination if there is one.
 
     port 0: the whole address; protocol None: any.
     """
@@ -96,7 +96,8 @@ class Report:
         return self.subscriber, self.vrf
 
     def ends(self, begun: Report) -> bool:
-        """Whether this report ends the holding that `begun` began; a field that it does not state matches any value."""
+        """Whether this report ends the holding that `begun` began; a field that this report does not state matches any
+        value."""
         return (
             not self.begins
             and self.inwards == begun.inwards
@@ -124,8 +125,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """holders: the subscribers who had it according to the stored reports; before, after: the nearest reports before
-    and after that time, or None.
+    """holders: the subscribers who had the address and port at that time, according to the stored reports; before,
+    after: the nearest reports before and after that time, or None.
 
     superseded: holdings without a reported end whose port has since been assigned to another subscriber, or that began
     too long ago. complete: all relevant reports were read.
@@ -139,7 +140,7 @@ class Answer:
 
     @property
     def known(self) -> bool:
-        """Whether exactly one subscriber had it."""
+        """Whether exactly one subscriber had the address and port, and the reports name this subscriber."""
         named = {one.who for one in self.holders}
         return self.complete and len(named) == 1 and all(one.subscriber or one.user for one in self.holders)
 
@@ -203,7 +204,8 @@ def protocol(text: str | None) -> int | None:
 
 
 def judge(before: list[Report], after: list[Report], at: datetime) -> Answer:
-    """Who had it at that time, from the reports up to it and those after it, each in order of time."""
+    """Who had the address and port at that time, from the reports up to that time and those after it, each in order of
+    time."""
     open_: list[Report] = []
     superseded: list[Report] = []
 
@@ -239,8 +241,8 @@ def _again(report: Report, before: Report) -> bool:
 
 
 def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
-    """Who had it. A time without a fraction means the whole second: every subscriber who had it during any part of that
-    second counts.
+    """Who had the address and port. A time without a fraction means the whole second: every subscriber who had them
+    during any part of that second counts.
     """
     until = at if at.microsecond else at + timedelta(milliseconds=999)
     read = [_read(store, wanted, form, f"<= {_time(until)}", "DESC", at - _BACK) for form in _READS]
@@ -248,7 +250,7 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
     later = [one for form in _READS for one in _read(store, wanted, form, f"> {_time(until)}", "ASC", at - _BACK)]
     later.sort(key=lambda one: one.at)
     early = [one for one in reports if one.at <= at]
-    # Within the second, it may have been assigned to another.
+    # Within the second, the port may have been assigned to another subscriber.
     ends = sorted({len(early), *range(len(early), len(reports) + 1)})
     answers = [judge(reports[:end], [*reports[end:], *later], at) for end in ends[:200]]
     holders = list(dict.fromkeys(one for answer in answers for one in answer.holders))
@@ -260,8 +262,8 @@ def ask(store: ClickHouse, wanted: Who, at: datetime) -> Answer:
 def _read(
     store: ClickHouse, wanted: Who, form: Literal["port", "block", "inwards"], when: str, order: str, back: datetime
 ) -> list[Report]:
-    """The nearest reports that cover the port (on single ports, or on blocks and addresses), or those on connections
-    from outside to it; the nearest first. A report without a translation identifies nobody.
+    """The reports that cover the port (on single ports, or on blocks and addresses), or those on connections from
+    outside to the port; the nearest first. A report without a translation identifies nobody.
     """
     port = wanted.port
     ports = form == "port"
@@ -326,7 +328,7 @@ def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: d
 
 
 def _rows(store: ClickHouse, columns: str, parts: list[str], order: str) -> list[dict[str, Any]]:
-    """The nearest events of which all `parts` hold, with these columns beside those that every report takes alike."""
+    """The nearest events that meet all conditions in `parts`, with these columns beside those that every report has."""
     rows = store.rows(
         "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, user_name,"
         f" toString(exporter_addr) AS exporter, {columns}"
@@ -391,7 +393,8 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
         console.print(f"{name}: [bold]{one.subscriber}[/bold]{own}{vrf}{user}{inwards}", highlight=False)
     elif answer.holders:
         console.print(
-            f"{name}: not known: several may have had it; --protocol or --to may single one out", highlight=False
+            f"{name}: not known: several subscribers may have had this port; --protocol or --to may narrow it to one",
+            highlight=False,
         )
     else:
         console.print(f"{name}: not known", highlight=False)
@@ -401,7 +404,7 @@ def show(console: Console, wanted: Who, at: datetime, answer: Answer) -> None:
     near = [("before", answer.before), ("after", answer.after)]
     rows = [
         *(("held", one) for one in answer.holders),
-        *(("no end told", one) for one in answer.superseded[-5:]),
+        *(("no end reported", one) for one in answer.superseded[-5:]),
         *near,
     ]
     for word, report in rows:

@@ -214,7 +214,7 @@ def table(entries: dict[str, Entry]) -> Table:
 
 
 def declared(brokers: str) -> dict[str, Entry]:
-    """The current declarations, by prefix. Leaves out entries that the jobs cannot read either."""
+    """The current declarations, by prefix. Leaves out entries that it cannot read; the jobs cannot read them either."""
     found = {}
     for prefix, value in kafka.compacted(brokers, TOPIC).items():
         with contextlib.suppress(DecodeError, ValueError):

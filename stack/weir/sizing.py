@@ -129,7 +129,7 @@ class Plan:
 
     @property
     def cores(self) -> int:
-        """Number of cores, half of which are for inserts."""
+        """Number of cores; half of them are for inserts."""
         return max(2, ceil(self.records_a_second / RECORDS_A_CORE.value / INSERT_SHARE))
 
     @property

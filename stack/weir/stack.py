@@ -82,7 +82,7 @@ def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
 
 
 def dashboard_url(stack: Stack) -> str:
-    """The first page to open: it shows numbers within a minute."""
+    """Address of the first page to open: it shows numbers within a minute."""
     return f"{stack.superset_url}/superset/dashboard/talkers/"
 
 

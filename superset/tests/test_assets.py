@@ -45,7 +45,7 @@ def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
 
 
 def test_uuids_never_change() -> None:
-    """Addresses and bookmarks depend on the UUIDs: these depend on the file's name alone."""
+    """Addresses and bookmarks hold UUIDs, so a UUID must depend on the file's name alone."""
     assert weir_assets.uuid_of("dashboards", "nation") == BUNDLE["dashboards/nation.yaml"]["uuid"]
     assert weir_assets.uuid_of("dashboards", "nation") == "83d7f870-25bd-56f0-a13c-64fa542e3c99"
 
@@ -112,7 +112,7 @@ def test_chart_names_what_is_there(name: str) -> None:
 
 
 def _lists(column: str) -> dict[str, set[str]]:
-    """The names that a column may have, by table: of lists, and of what the rows of mixes are by."""
+    """The names of lists, and of the dimensions of mixes, by table."""
     found = {}
     for path in (weir_assets.FOLDER.parents[1] / "clickhouse/lists").glob("*.sql"):
         if enum := re.search(rf"MODIFY COLUMN {column} Enum8\(([^)]*)\)", path.read_text()):

@@ -79,7 +79,7 @@ class Verdicts:
 
 
 def differences(expected: Answer, got: dict[Any, dict[str, Any]]) -> list[str]:
-    """The differences in words, none if the rows are correct."""
+    """The differences in words; empty if the rows are correct."""
     wrong, wanted = [], expected.rows
     if expected.value and expected.top and len(wanted) > expected.top:
         order = sorted((row[expected.value] for row in wanted.values()), reverse=True)[: expected.top]

@@ -201,7 +201,7 @@ def met(packets: list[Packet], name: str) -> Counter[int]:
 
 
 def flags(host: Counter[str]) -> str:
-    """E W w O R M, as the comment of the column says."""
+    """E W w O R M, as the comment of the column `flags` defines them."""
     received = host["tcp_packets"] - host["tcp_sent"]
     data = received - host["syn_recv"] - host["synack_recv"] - host["fin_recv"] - host["rst_recv"]
     found = [
@@ -327,8 +327,8 @@ def direction(packet: Packet, scope: str) -> str:
 def mixes(
     packets: list[Packet], customers: dict[str, int], applications: Callable[[Flow], int] | None, scope: str
 ) -> dict[str, Answer]:
-    """Totals and shares by direction; as, country: those of the outside end; customer: that of the inside end, else of
-    the sender."""
+    """Totals and shares by direction; as, country: those of the outside end; customer: that of the inside end; if there
+    is none, of the sender."""
 
     def outside(packet: Packet) -> str:
         return packet.dst if direction(packet, scope) == "out" else packet.src

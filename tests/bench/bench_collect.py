@@ -89,7 +89,7 @@ class Row:
 
 
 def verdict(met: bool | None) -> str:
-    """One word, or none without a target."""
+    """The verdict in one word; empty without a target."""
     return {None: "", True: "met", False: "MISSED"}[met]
 
 

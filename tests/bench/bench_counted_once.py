@@ -1,9 +1,10 @@
 """Price of counting a flow once at every age: octets of a record and CPU, with 5 and with 80 % of the flows seen by two or
 three probes.
 
-`make bench-counted-once`, some minutes. The same blocks go into two databases of one store: into one with the tables as
-they were before hourly rows knew duplicates, filled by views at the insert, and into today's, whose hourly rows are
-written when the records are there. CPU as the engine's log of queries states it, and all of its process, merges included.
+`make bench-counted-once`, some minutes. The same blocks go into two databases of one store: into one with the earlier
+tables, in which views filled the hourly rows at the insert and no row was marked as a duplicate, and into today's,
+whose hourly rows are written once the records are stored. CPU time of the statements, by the engine's query log, and of
+the whole process, merges included.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `make bench-nat`, or ROWS=100000000. A private store gets reports of a translator as it would make them in 90 days:
 4,096 public addresses, a session in two reports (beginning and end) some minutes apart, and blocks of 512 ports for
 each 20th address. It then runs the query of `weir nat`, for randomly chosen times (by a seed) at which some subscriber
-had the port, and for times at which none had it, and compares each answer with the generated sessions. A table on
-standard output, and all figures in `.weir/bench/nat.json`. The data is removed at the end.
+had the port, and for times at which no subscriber had it, and compares each answer with the generated sessions. A table
+on standard output, and all figures in `.weir/bench/nat.json`. The data is removed at the end.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def fill(store: ClickHouse, rows: int, console: Console) -> float:
 
 
 def questions(rows: int, count: int, seed: int) -> list[tuple[nat.Who, datetime, str | None]]:
-    """Address and port, moment, and who had it then; None: nobody."""
+    """An address and port, a moment, and the subscriber that had them then; None if no subscriber had."""
     sessions = rows // 2
     round_of = PUBLIC * 64_512
     drawn = random.Random(seed)

@@ -479,7 +479,7 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
 
 
 def wait_for_merges(bench: Bench, seconds: int = 300) -> None:
-    """Wait until the engine has finished its merges, but no longer than that."""
+    """Wait until the engine has finished its merges, but at most `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if bench.admin.rows("SELECT count() AS n FROM system.merges")[0]["n"] == 0:
@@ -645,7 +645,7 @@ def main() -> int:
         type=int,
         default=5_000_000,
         metavar="N",
-        help="number of these to send as the sink does (5 million)",
+        help="number of these rows to insert as the sink does (5 million)",
     )
     parser.add_argument(
         "--hourly", type=int, nargs="*", default=[20_000_000, 200_000_000], metavar="N", help="rows of flows_hourly"

@@ -62,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
-    """The file's own stack if it names one, or one of which only the store runs; else the running one that tests share:
-    each uses its own probes, and none stops or fills it.
+    """The file's own stack if it names one, or one of which only the store runs; else the running stack that tests share:
+    each test uses its own probes, and no test stops or fills that stack.
     """
     if getattr(request.module, "ONLY_STORE", False):
         with lone_store() as alone:
@@ -86,7 +86,7 @@ def stack(request: pytest.FixtureRequest) -> Iterator[RunningStack]:
 
 @pytest.fixture(scope="module")
 def store(stack: RunningStack) -> ClickHouse:
-    """The store of that stack, with all rights."""
+    """The store of the fixture `stack`, with all rights."""
     return connect(stack.stack, "admin")
 
 

@@ -50,7 +50,7 @@ def store(stack: LoneStore) -> ClickHouse:
 
 @dataclass(frozen=True)
 class Record:
-    """What the hourly rows are made of."""
+    """A raw record, from which hourly rows are made."""
 
     ts: int
     probe: str
@@ -88,8 +88,8 @@ ONE_WAY = ("half", "other half")
 
 
 def duplicates(records: list[Record]) -> dict[int, tuple[bool, bool]]:
-    """Places of the records that count for their probe alone, and whether their two directions count nevertheless: no
-    better probe saw them.
+    """Places of the records that count for their probe alone, and for each of their two directions whether it counts
+    nevertheless, because no better probe saw it.
     """
     flows = defaultdict(list)
     for at, one in enumerate(records):
@@ -172,7 +172,7 @@ def expected(records: list[Record]) -> dict[str, Sums]:
 
 
 def held(store: ClickHouse, table: str = "flows_hourly") -> dict[str, Sums]:
-    """The same sums of the tables. Rows whose sums are all 0 say nothing."""
+    """The same sums, from the tables. Rows whose sums are all 0 are left out."""
     sums = "sum(h.records), sum(h.flows), sum(fwd_packets), sum(fwd_octets), sum(rev_packets), sum(rev_octets)"
     of_hosts = "sum(sent_octets), sum(h.received_octets), sum(flows_begun), sum(flows_received)"
     hour, host = "toUnixTimestamp(ts)", "toString(day), {} weir_addr(addr), network"
@@ -352,7 +352,8 @@ def test_every_age_counts_each_flow_once(store: ClickHouse, monkeypatch: pytest.
 
 
 def test_records_that_come_after_their_day_went_are_added(stack: LoneStore, store: ClickHouse) -> None:
-    """The raw records of a day go by age; what comes of it later has hourly rows, too, and earlier rows stay."""
+    """Retention drops the raw records of a day; records of that day that come later get hourly rows, too, and earlier
+    rows stay."""
     chance = random.Random(1)
     records = traffic(chance, 30, EVENING, 3600)
     later = traffic(chance, 20, EVENING, 3600)
@@ -410,7 +411,7 @@ def test_the_clock_of_the_store_may_be_set_back(store: ClickHouse) -> None:
 
 
 def test_a_sum_by_application_is_right_before_rows_are_merged(store: ClickHouse) -> None:
-    """Records that change what an hourly row's application is."""
+    """Records that change the application of an hourly row."""
     store.execute("SYSTEM STOP MERGES flows_hourly")
     store.execute(_flows(EVENING, 5))
     list(hours.roll_up(store, all_now=True))
@@ -618,7 +619,8 @@ def keep(stack: LoneStore, store: ClickHouse, at: float = NOW + DAY_S, **setting
 
 
 def totals(*generations: list[Record]) -> dict[str, list[int]]:
-    """Octets by probe, all and those that count, of records that were compared with those of their generation alone."""
+    """Octets by probe, all and those that count; a record counts by comparison with the records of its generation
+    alone."""
     out: dict[str, list[int]] = {}
     for records in generations:
         gone = duplicates(records)
@@ -632,7 +634,7 @@ def totals(*generations: list[Record]) -> dict[str, list[int]]:
 
 
 def sums_by_probe(store: ClickHouse) -> dict[str, list[int]]:
-    """The same of the hourly rows, and of the hosts, whose rows have every octet twice."""
+    """The same sums from the hourly rows, and from the hosts, whose rows have every octet twice."""
     rows = store.rows(
         "SELECT probe, sum(fwd_octets + rev_octets) AS n, sumIf(fwd_octets + rev_octets, NOT duplicate) AS counted"
         " FROM flows_hourly GROUP BY probe"
@@ -647,7 +649,7 @@ def sums_by_probe(store: ClickHouse) -> dict[str, list[int]]:
 
 
 def test_the_service_writes_hours_between_its_rounds(stack: LoneStore, store: ClickHouse) -> None:
-    """Its first round comes at once and the next after ten minutes; records come in between."""
+    """The service's first round begins at once, the next after ten minutes; records come in between."""
     with serving(stack):
         eventually(lambda: b"behind_seconds 0" in metrics(stack), "its first round")
         hour = int(time.time()) // 3600 * 3600
@@ -693,7 +695,7 @@ def test_the_service_names_an_hour_that_fails_once(stack: LoneStore, store: Clic
 
 
 def metrics(stack: LoneStore) -> bytes:
-    """What the service `storage` shows."""
+    """The metrics of the service `storage`; empty if it does not answer."""
     with suppress(httpx.HTTPError):
         return httpx.get(f"http://127.0.0.1:{stack.stack.config.ports.storage_metrics}/metrics").content
     return b""

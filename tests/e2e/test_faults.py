@@ -170,7 +170,8 @@ def test_started_without_state_nothing_is_a_false_repeat(hurt: tuple[RunningStac
 
 
 def capture_of(stack: RunningStack, probe: str, folder: Path, packets: int) -> tuple[Path, int]:
-    """A capture of at least so many packets for a probe, which is enrolled, and their exact number."""
+    """Enrol a probe, and write a capture of at least `packets` packets; returns its path and the exact number of
+    packets."""
     path = folder / f"{probe}.pcap"
     stack.enrol(probe)
     return path, write_capture(path, packets=packets)

@@ -61,7 +61,7 @@ def test_top_flows_equal_plain_sql(stack: RunningStack, tmp_path: Path) -> None:
 
 
 def flows_above(rows: list[dict[str, Any]], octets: int) -> set[tuple[Any, ...]]:
-    """The rows with more octets than that."""
+    """The rows with more than `octets` octets."""
     return {tuple(row.values()) for row in rows if row["octets"] > octets}
 
 

@@ -1,9 +1,9 @@
 """The expected rows of the window jobs, computed by the store itself in plain SQL from the raw rows of `flows`.
 
 Each step is a table of a database of its own, so that the next step is easy to read: `seen` is each probe's share of
-each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these, `hosts` the activity
-of each host. This module creates those tables. `flink-jobs` declares, with each list, indicator and mix, how it is
-computed from these, and prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
+each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these flows, `hosts` the
+activity of each host. This module creates those tables. `flink-jobs` declares, with each list, indicator and mix, how
+it is computed from these, and prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
 """
 
 from __future__ import annotations
@@ -285,7 +285,8 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
 def work_out(
     store: ClickHouse, first: int, last: int, *, window: int = 30, answer: int = 10, top: int = 50, report: int = 1000
 ) -> None:
-    """Create all tables again from the rows of `flows` of a time range, in seconds; `store` is the admin's."""
+    """Create all tables again from the rows of `flows` of a time range, in seconds; `store` is a connection of the user
+    admin."""
     store.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
     store.execute(f"CREATE DATABASE {DATABASE}")
     steps = _steps(first, last, window, answer) | _declared(top=top, report=report, mix_top=50, mix_top_as=20)
@@ -318,7 +319,7 @@ def _by_key(store: ClickHouse, sql: str, key: list[str]) -> Rows:
 
 
 def count(store: ClickHouse, sql: str) -> int:
-    """The number in the answer."""
+    """The number that a query returns."""
     return int(store.execute(sql))
 
 

@@ -80,7 +80,8 @@ def unbalanced(summary: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Check every capture and print a table of verdicts; exit status 1 if one is a fault (in capitals)."""
+    """Check every capture and print a table of verdicts; exit status 1 if a verdict is in capitals, which marks a
+    fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=CHECKOUT.parent / "shared/pcaps")
     options = parser.parse_args()

@@ -5,8 +5,8 @@ captures beside the checkout, and pmacctd's exports of a few others, if it is in
 sFlow.
 
 `python3 check_exports.py --vendors`: for each export in `../shared/exports`, as `capture/tests/golden/exports` records
-the agent's decoding (`cargo test` compares both): records, how many of them tshark decodes equally, what was refused by
-cause, which elements were left out; and pmacct's expected results field by field.
+the agent's decoding (`cargo test` compares both): the number of records, the number that tshark decodes equally,
+refusals by cause, and elements left out; and a comparison with pmacct's expected results, field by field.
 """
 
 from __future__ import annotations
@@ -263,7 +263,8 @@ def as_decoded(name: str) -> Counter[Flow]:
 
 
 def shown(path: Path) -> Counter[Flow]:
-    """The flows that tshark decodes of datagrams to any port; of a repeated element the last one, which is the inner header's."""
+    """The flows that tshark decodes from datagrams to any port; of a repeated element the last value counts, which
+    comes from the inner header."""
     fields = ["-e", "udp.dstport", "-e", "udp.payload"]
     listed = subprocess.run(["tshark", "-n", "-r", str(path), "-T", "fields", *fields], capture_output=True, text=True)
     decoders: dict[int, str] = {}

@@ -44,7 +44,7 @@ FLOWS = 3000
 
 
 class Relay(ABC):
-    """Forwards what it receives to the port `to`, except what it drops, until its context ends."""
+    """Forwards received datagrams or messages to the port `to`, except those that it drops, until its context ends."""
 
     def __init__(self, to: int) -> None:
         self.to = to
@@ -65,11 +65,11 @@ class Relay(ABC):
         self.close()
 
     def settle(self) -> None:  # noqa: B027 a relay may have nothing to wait for
-        """Wait, before it is ended, for what must have come."""
+        """Wait, before the end, until everything that must arrive has arrived."""
 
     @abstractmethod
     def run(self) -> None:
-        """Pass on, until it is ended and nothing more comes."""
+        """Pass on datagrams or messages until the relay is ended and nothing more arrives."""
 
     @abstractmethod
     def close(self) -> None:
@@ -128,8 +128,8 @@ class DatagramRelay(Relay):
         return sum(drops for _, drops in self.heard)
 
     def lost(self, so_far: bool) -> int:
-        """The content of the dropped datagrams, in the exporter's units; `so_far`: its numbers include the datagram's
-        own content.
+        """The content of the dropped datagrams, in the exporter's units; `so_far`: a datagram's sequence number
+        includes its own content.
         """
         by_domain: dict[bytes, list[tuple[bytes, bool]]] = {}
         for data, drops in self.heard:

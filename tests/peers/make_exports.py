@@ -313,7 +313,7 @@ def ios_xr(export: Export) -> None:
 @exported("cisco-asa-nsel")
 def asa(export: Export) -> None:
     """NetFlow Secure Event Logging: a connection is created, updated (5) and ended (2). The end tells the counts of the
-    last update again, at the same time; they count once. A second connection is denied. Octets are the payload's.
+    last update again, at the same time; they count once. A second connection is denied. Octets count the payload alone.
     """
     event = [
         (0, 148, 4),
@@ -517,7 +517,7 @@ def header(length: int, stripped: int) -> Line:
 
 @exported("switch-sflow", port=9999, to=6343)
 def sflow_switch(export: Export) -> None:
-    """A switch that puts into `stripped` what it did not capture; VLAN and interface unknown; the counters of an
+    """A switch that counts octets that it did not capture as `stripped`; VLAN and interface unknown; the counters of an
     interface; a sample of a dropped packet (format 5), which is not read. Source 3 lost two samples on the way.
     """
     switch = record(1001, words(0xFFFFFFFF, 0, 33, 0), "VLANs: unknown, and 33")

@@ -22,7 +22,7 @@ use weir_probe::volume::Volume;
 /// Time of an input's first packet, ns from the Unix epoch.
 const START_NS: i64 = 1_600_000_000_000_000_000;
 
-/// Without filter sets, because they are compiled only once.
+/// Empty, because filter sets are compiled only once.
 static NO_FILTERS: LazyLock<Arc<FilterSets>> = LazyLock::new(Arc::default);
 
 /// Reads an input from its start; beyond its end it returns zeros.
@@ -50,7 +50,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The bounds that a meter is given.
+/// The bounds of a meter.
 struct Bounds {
     flows: usize,
     records: usize,
@@ -58,7 +58,7 @@ struct Bounds {
     idle_ms: i64,
 }
 
-/// A meter, and the totals of the packets it was given.
+/// A meter, and the totals of the packets that it has received.
 struct Metering {
     meter: Meter,
     bounds: Bounds,

@@ -93,7 +93,7 @@ impl Take for Taking<'_> {
     }
 }
 
-/// A decoder, and the totals of the datagrams it was given.
+/// A decoder, and the totals of the datagrams that it has received.
 pub struct Decoding {
     decoder: Decoder,
     time_ns: i64,

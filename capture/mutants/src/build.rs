@@ -26,7 +26,7 @@ pub struct Copy {
 /// The test programs of the copy.
 pub struct Built {
     pub programs: Vec<Program>,
-    /// Of all that was compiled.
+    /// Fingerprint of everything that was compiled.
     pub fingerprint: u64,
 }
 
@@ -86,7 +86,8 @@ impl Copy {
         self.programs()
     }
 
-    /// Only of the tests that run anywhere: those of tests/live need root, and depend on the host's other activity.
+    /// The programs of the tests that run anywhere: those of tests/live need root, and depend on the host's other
+    /// activity.
     fn programs(&self) -> Result<Built> {
         let messages = self.cargo(&["test", "--no-run", "--lib", "--test", "it"])?;
         let mut programs = Vec::new();

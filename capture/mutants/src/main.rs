@@ -191,7 +191,7 @@ fn report(results: &Results, unfit: usize, folder: &Path) -> Result<()> {
         let drawn = of + equivalent;
         println!("| {folder} | {drawn} | {killed} | {survived} | {not_reached} | {equivalent} | {percent} |");
     }
-    println!("\nBesides, {unfit} of those drawn do not compile behind a switch.");
+    println!("\nBesides, {unfit} drawn mutants do not compile behind a switch.");
     let mut left: Vec<&Outcome> = results.outcomes.iter().filter(|outcome| outcome.fate != Fate::Killed).collect();
     left.sort_by_key(|outcome| &outcome.mutant);
     let path = folder.join("survivors.txt");

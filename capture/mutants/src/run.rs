@@ -62,7 +62,7 @@ impl Ended {
     }
 }
 
-/// Of all programs' tests whose names contain `only`: those that pass, and the names of those that do not.
+/// The tests of all programs whose names contain `only`: the tests that pass, and the names of those that do not.
 pub fn tests(
     built: &Built,
     only: &str,
@@ -127,7 +127,7 @@ pub fn fate(built: &Built, tests: &[Test], mutant: u32, cwd: &Path) -> Result<(F
     Ok((Fate::Survived, None))
 }
 
-/// How many of these tests to run in one process.
+/// Number of tests, from the first on, to run in one process.
 fn at_once(tests: &[&Test]) -> usize {
     let program = tests[0].program;
     let mut time = Duration::ZERO;
@@ -138,7 +138,7 @@ fn at_once(tests: &[&Test]) -> usize {
     tests.iter().take_while(fits).count().max(1)
 }
 
-/// Of these tests of one program, the one that detects the mutant.
+/// The test that detects the mutant, among `tests`, which are all of one program.
 fn failure(built: &Built, tests: &[&Test], mutant: u32, cwd: &Path) -> Result<Option<String>> {
     let program = &built.programs[tests[0].program];
     let run = |names: &[&str], time: Duration| {

@@ -69,7 +69,7 @@ struct Switched<'a> {
     lines: Vec<usize>,
     /// Text to insert, by octet.
     inserts: BTreeMap<usize, String>,
-    /// By the beginning, and by the end, the longest first.
+    /// Expressions by their beginning; of those with the same beginning, the longest first.
     choices: BTreeMap<(usize, std::cmp::Reverse<usize>), Choice>,
 }
 
@@ -242,7 +242,7 @@ mod tests {
         switched(source, &mutants.iter().collect::<Vec<_>>()).unwrap()
     }
 
-    /// Without marks and the switches' path.
+    /// The text without comments and the path `crate::mutant_switches::`.
     fn plain(text: &str) -> String {
         let mut plain = String::new();
         let mut rest = text;

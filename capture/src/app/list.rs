@@ -39,7 +39,7 @@ pub fn csv(applications: &[Application]) -> String {
 /// The applications as JSON, one object a line, as ClickHouse's format JSONEachRow reads them.
 ///
 /// # Errors
-/// None for these values.
+/// Never, with these values.
 pub fn json(applications: &[Application]) -> serde_json::Result<String> {
     applications.iter().map(|application| serde_json::to_string(application).map(|line| line + "\n")).collect()
 }

@@ -23,7 +23,7 @@ use ndpi::Ndpi;
 /// The nDPI that the agent was built with, as `nDPI 4.2.0`, or `no nDPI`.
 pub const NDPI: &str = env!("WEIR_NDPI");
 
-/// Payload-carrying packets of the initiator in which a name is looked for.
+/// Number of the initiator's packets with payload that are searched for a name.
 const NAME_LOOKS: u8 = 3;
 
 fn is_dns(ip: &IpPacket) -> bool {
@@ -74,7 +74,7 @@ pub enum NotInspected {
     Overload,
     /// The maximum number of flows was already being inspected.
     PoolFull,
-    /// It was idle, and its state was given to a waiting flow.
+    /// The flow was idle, and a waiting flow took its state.
     Displaced,
 }
 
@@ -117,7 +117,7 @@ impl NdpiVerdict {
     }
 }
 
-/// Identifies a flow's state in nDPI. It becomes invalid when the state is given to another flow.
+/// Identifies a flow's state in nDPI. It becomes invalid when another flow takes the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Handle {
     entry: u16,
@@ -146,7 +146,7 @@ pub struct AppSlot {
     handle: Handle,
     application_id: u16,
     inspection: Inspection,
-    /// Packets in which a name was looked for, in the two highest bits; packets that nDPI was shown, in the others.
+    /// Number of packets searched for a name, in the two highest bits; number of packets shown to nDPI, in the others.
     looks: u8,
 }
 
@@ -172,7 +172,7 @@ impl AppSlot {
         self.name.as_ref().filter(|name| name.kind() == Kind::Query)
     }
 
-    /// Why the application may be unknown although there was something to inspect.
+    /// Why the application may be unknown although there was payload to inspect.
     pub fn not_inspected(&self) -> Option<NotInspected> {
         match self.inspection {
             Inspection::Not(cause) => Some(cause),
@@ -200,7 +200,7 @@ pub struct Affected {
 /// Counts of [`Apps`] since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppCounts {
-    /// Flows whose inspection began, and packets that nDPI was shown.
+    /// Flows whose inspection began, and packets shown to nDPI.
     pub inspected: Affected,
     /// Flows that were not inspected (to the end), and their packets from then on, by [`NotInspected`].
     pub not_inspected: [Affected; NotInspected::ALL.len()],
@@ -405,7 +405,7 @@ impl Apps {
         self.gate.is_closed()
     }
 
-    /// Flows being inspected, and flows that can be at once.
+    /// Number of flows being inspected, and its maximum.
     pub fn load(&self) -> (usize, usize) {
         match &self.ndpi {
             Inspector::Made(ndpi) => ndpi.load(),

@@ -40,7 +40,7 @@ pub enum Kind {
 pub struct Name(ThinArc<Kind, u8>);
 
 impl Name {
-    /// The name of the server in `octets`, a host name without its port; `None` if nothing is left of it.
+    /// The name of the server in `octets`, a host name without its port; `None` if that leaves nothing.
     pub fn server(octets: &[u8]) -> Option<Name> {
         let mut draft = Draft::default();
         octets.strip_suffix(b".").unwrap_or(octets).iter().for_each(|&octet| draft.push(octet, b""));

@@ -166,7 +166,7 @@ impl Pool {
     fn take(&mut self, now_ms: u32) -> Option<Handle> {
         if self.free.is_empty() {
             let idle = (0..LOOKS).map(|look| (self.hand + look) % self.entries.len()).find(|&entry| {
-                // A time a little in the past is no age.
+                // A last packet slightly after `now_ms` does not make the entry old.
                 (now_ms.wrapping_sub(self.entries[entry].last_ms) as i32) > IDLE_MS as i32
             });
             self.hand = (self.hand + LOOKS) % self.entries.len();
@@ -277,7 +277,7 @@ impl Ndpi {
         }
     }
 
-    /// The application that ports and IPv4 addresses suggest, for a flow of which nDPI saw a packet.
+    /// The application that ports and IPv4 addresses suggest, for a flow that nDPI has seen at least one packet of.
     pub fn guess(&mut self, handle: Handle, ip: &IpPacket) -> NdpiVerdict {
         let v4 = |address: &[u8; 16]| match address {
             [.., a, b, c, d] if ip.version == 4 => u32::from_be_bytes([*a, *b, *c, *d]),
@@ -311,7 +311,7 @@ impl Ndpi {
         self.pool.release(handle);
     }
 
-    /// Flows under inspection, and how many can be.
+    /// Number of flows under inspection, and its maximum.
     pub fn load(&self) -> (usize, usize) {
         (self.pool.entries.len() - self.pool.free.len(), self.pool.entries.len())
     }

@@ -227,7 +227,7 @@ mod with_ndpi {
     }
 
     proptest! {
-        // Each makes a module of nDPI.
+        // Each case creates a module of nDPI.
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         /// Arbitrary octets after the IP header, cut anywhere, cause no crash, and every state is freed.
@@ -241,7 +241,7 @@ mod with_ndpi {
             let mut apps = Apps::new(&AppOptions { max_inspected: 4, ..AppOptions::default() }).unwrap();
             let mut slots: [AppSlot; 3] = std::array::from_fn(|_| AppSlot::default());
             for (number, (protocol, ports, octets, keep)) in packets.into_iter().enumerate() {
-                // A flow has one protocol.
+                // One slot for each protocol, because the packets of a flow have the same protocol.
                 let slot = &mut slots[match protocol {
                     6 => 0,
                     17 => 1,

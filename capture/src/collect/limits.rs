@@ -12,15 +12,15 @@ pub struct DecodeLimits {
     pub fields: usize,
     /// Sampling rates of one exporter, and sources of samples.
     pub options: usize,
-    /// Flows of one exporter whose last totals are kept before it drops older ones, which half as many newer ones may
-    /// delay; and of all exporters together. Each takes some 100 octets.
+    /// Flows of one exporter whose last totals are certainly kept (up to half as many more may be), and of all
+    /// exporters together. Each takes some 100 octets.
     pub flows: usize,
     pub all_flows: usize,
     /// Datagrams remembered to recognise their copies, of all exporters together.
     pub datagrams: usize,
     /// Octets of records that wait for their template, of all exporters together.
     pub waiting_octets: usize,
-    /// How long they wait, ms.
+    /// How long such records wait, ms.
     pub waiting_ms: i64,
     /// How far an exporter's clock may be off before its times are moved to this host's, ms.
     pub clock_error_ms: i64,

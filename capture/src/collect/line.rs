@@ -22,7 +22,7 @@ pub type CollectWorker = Worker<CollectOutcome, (Published, Uncommitted)>;
 /// Starts a worker.
 ///
 /// # Errors
-/// Where a thread cannot be started.
+/// If a thread cannot be started.
 pub fn start(
     ports: Ports,
     inbox: Option<Inbox>,
@@ -47,7 +47,7 @@ pub fn start(
 /// Waits for a worker's end; returns its outcome, and the offsets yet to be committed.
 ///
 /// # Errors
-/// Where the sink failed, or a thread did.
+/// If the sink failed, or a thread did.
 pub fn join(worker: CollectWorker) -> anyhow::Result<(CollectOutcome, Uncommitted)> {
     let (outcome, (published, uncommitted)) = worker.join()?;
     Ok((CollectOutcome { published, ..outcome }, uncommitted))
@@ -83,7 +83,7 @@ impl CollectPublishing {
     fn run(mut self, waiting: &Receiver<Work>, give_back: &Sender<Flows>) -> anyhow::Result<(Published, Uncommitted)> {
         let worker = self.publisher.worker();
         loop {
-            // What waits in memory alone would be lost with it.
+            // A crash would lose messages that wait only in memory, so do not commit while there are any.
             if self.sink.queued_octets() == 0 {
                 self.uncommitted.commit(false);
             }
@@ -97,7 +97,7 @@ impl CollectPublishing {
                 Work::Flows(all) => {
                     for flows in all {
                         self.publisher.flows(&flows, self.sink.as_mut())?;
-                        // Where the worker has ended nobody takes it back.
+                        // If the worker has ended, nobody receives them.
                         let _ = give_back.send(flows);
                     }
                 }

@@ -55,7 +55,7 @@ pub trait Input {
     /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
-    /// Datagrams that came while a socket was full, since it was opened.
+    /// Datagrams dropped because a socket was full, since it was opened.
     fn dropped(&mut self) -> u64;
 }
 
@@ -89,7 +89,7 @@ impl Ports {
     pub fn open(udp: &[Listen], tcp: &[Listen]) -> anyhow::Result<Ports> {
         let udp = udp.iter().map(|listen| {
             let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
-            // As much as the system gives without a fuss.
+            // The system may give less, which is no error.
             let _ = socket.set_recv_buffer_size(BUFFER);
             Ok(UdpSocket::from(socket))
         });
@@ -130,7 +130,7 @@ impl Input for Ports {
         wall_clock_ns()
     }
 
-    /// Must be called before 2^32 more are dropped.
+    /// Must be called before the system drops 2^32 more datagrams.
     fn dropped(&mut self) -> u64 {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
             let now = drops(socket).unwrap_or(*told);
@@ -180,7 +180,7 @@ impl Input for Ports {
     }
 }
 
-/// The system's 32-bit count of datagrams dropped at a socket; `None` if it reports none.
+/// The system's 32-bit count of datagrams dropped at a socket; `None` if the system does not report it.
 fn drops(socket: &UdpSocket) -> Option<u32> {
     let mut told = [0_u32; MEMINFO];
     let mut octets = size_of_val(&told) as libc::socklen_t;
@@ -205,7 +205,7 @@ fn drain(
                     return true;
                 }
             }
-            // An answer of a host that is not there is of no interest to who only listens.
+            // A socket that only receives can ignore that a peer is unreachable.
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }

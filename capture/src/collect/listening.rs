@@ -62,7 +62,7 @@ pub enum Work {
     /// Notices of the interval with this start, ms.
     Notices(i64, Vec<Notice>),
     Close(CollectClosing),
-    /// Everything read from nProbe's topics up to these offsets has been sent before.
+    /// All records read from nProbe's topics up to these offsets were sent to the publisher before this.
     Taken(Taken),
 }
 
@@ -122,7 +122,7 @@ impl<I: Input> Listening<I> {
     /// Listens until `stop` is set.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn run(mut self) -> anyhow::Result<CollectOutcome> {
         let mut asked = None;
         loop {
@@ -130,7 +130,7 @@ impl<I: Input> Listening<I> {
             let patience = if stopping { Duration::ZERO } else { PATIENCE };
             let since = stopping.then(|| *asked.get_or_insert_with(Instant::now));
             let more = self.step(patience)?;
-            // What waits in the sockets is taken, but exporters that never pause do not keep it from its end.
+            // Datagrams that wait in the sockets are still read, but exporters that never pause must not delay the end.
             let ended = !more && self.inbox.as_ref().is_none_or(Inbox::has_ended);
             if since.is_some_and(|since| ended || since.elapsed() > DRAIN) {
                 return self.finish();
@@ -141,7 +141,7 @@ impl<I: Input> Listening<I> {
     /// Reads the waiting messages, and closes the intervals that are over; true if more may be waiting.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
         let more = self.hear(patience)?;
@@ -164,7 +164,7 @@ impl<I: Input> Listening<I> {
     /// Closes the open interval as the last one.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
         self.decoder.end();
         self.close(true)?;
@@ -272,7 +272,7 @@ struct Adding<'a> {
     last: Option<(ExporterInfo, u64)>,
     /// Arrival time of the records being taken, ms.
     now_ms: i64,
-    /// Whether the table or the notices were full and handed over, and the first error of that.
+    /// Set if the table or the notices were full and were handed over, with the first error.
     handed_over: Option<anyhow::Result<()>>,
 }
 

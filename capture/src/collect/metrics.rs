@@ -25,23 +25,21 @@ impl CollectMetrics {
         let topic = metrics.by(["topic"]);
         let element = metrics.by(["element"]);
         CollectMetrics {
-            records: exporter.register("exporter_records", "Records that came of an exporter"),
+            records: exporter.register("exporter_records", "Records received from an exporter"),
             lost: exporter.register(
                 "exporter_lost",
-                "Sent by exporters and lost: records, datagrams (netflow9), samples (sflow), messages (nprobe)",
+                "Losses by sequence numbers: records, datagrams (netflow9), samples (sflow), messages (nprobe)",
             ),
-            unsampled: exporter.register(
-                "exporter_records_without_sampling_rate",
-                "Records of an exporter that had not said its sampling rate",
-            ),
-            refused: cause.register("exporter_refused", "What of an exporter could not be read, by cause"),
+            unsampled: exporter
+                .register("exporter_records_without_sampling_rate", "Records received without a known sampling rate"),
+            refused: cause.register("exporter_refused", "Unreadable or corrected data of an exporter, by cause"),
             nprobe_messages: topic.register(
                 "nprobe_messages",
-                "Messages that nProbes published over ZeroMQ, by topic; records are in those of flow",
+                "Messages that nProbes published over ZeroMQ, by topic; records are in messages of the topic flow",
             ),
             nprobe_left_out: element.register(
                 "nprobe_elements_left_out",
-                "Values of nProbe's that have no place in a record, by element; past 256 unknown names, other",
+                "Values in nProbe's records that have no field in Weir's, by element; past 256 unknown names, other",
             ),
             early: metrics.by(["worker"]).register(
                 "handed_over_early",

@@ -92,9 +92,9 @@ impl Notices {
             (0, count) if count > 1 => first.saturating_add((count - 1).saturating_mul(event.port_step.max(1))),
             (last, _) => last,
         };
-        // An event of one port may name the block that the port is of.
+        // An event about one port may name the block to which the port belongs.
         let of_blocks = matches!(event.nat_event, 16 | 17);
-        // Exporters name a block of one port by its start alone; some name a freed block of any size so.
+        // Exporters name a block of one port by its start alone; some also name a freed block of any size this way.
         let last = if event.nat_event == 16 && last == 0 { first } else { last };
         let is_block = of_blocks || (first > 0 && last > 0 && event.translated_ports[0] == 0);
         self.queue.push(Notice::Nat(proto::NatEvent {

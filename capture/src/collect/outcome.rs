@@ -15,7 +15,7 @@ pub struct CollectOutcome {
     pub clamped: Clamped,
     pub without_sampling_rate: u64,
     pub exporters: usize,
-    /// By ZeroMQ topic, and by element name.
+    /// Messages by ZeroMQ topic, and values left out by element name.
     pub nprobe_messages: BTreeMap<&'static str, u64>,
     pub left_out: BTreeMap<String, u64>,
     /// Elements of NetFlow and IPFIX, and sFlow records, that Weir's record has no field for.

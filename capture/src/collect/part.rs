@@ -8,14 +8,14 @@ use crate::meter::key::End;
 const MAX_NAME: usize = 255;
 
 pub(super) struct FlowPart {
-    /// Packets and octets of its source and of its destination, scaled.
+    /// Packets and octets of the record's source and of its destination, scaled.
     pub(super) sent: [(u64, u64); 2],
     /// When the flow began, if the collector accepts the stated time, ms.
     pub(super) start_ms: i64,
     /// First and last packet of this part, ms.
     pub(super) first_ms: i64,
     pub(super) last_ms: i64,
-    /// Whether the record's first and last packet are in it.
+    /// Whether the record's first packet, and its last one, are in this part.
     pub(super) begins: bool,
     pub(super) ends: bool,
     /// The flow's end that is the record's source.
@@ -27,7 +27,7 @@ pub(super) struct FlowPart {
     pub(super) rtt_us: u32,
     pub(super) application_id: u16,
     pub(super) rare: Option<Box<Rare>>,
-    /// The end from which the router's data is seen, and its index.
+    /// The end from whose side the router's data describes the flow, and the index of that data.
     pub(super) route: Option<(End, u32)>,
 }
 

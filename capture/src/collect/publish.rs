@@ -16,7 +16,7 @@ pub struct CollectClosing {
     pub start_ms: i64,
     /// Nothing follows.
     pub last: bool,
-    /// Empty intervals before it that get no closing record, because time jumped.
+    /// Empty intervals before this one that get no closing record, because time jumped.
     pub skipped: u64,
     /// Records whose times were not accepted.
     pub clamped: u64,
@@ -24,7 +24,7 @@ pub struct CollectClosing {
     pub load: proto::Load,
 }
 
-/// Batches of one interval since the closing record before.
+/// Batches of one interval since the previous closing record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Since {
     batches: u64,
@@ -32,7 +32,7 @@ struct Since {
     volume: Volume,
 }
 
-/// Reports other than flows since the closing record before.
+/// Reports other than flows since the previous closing record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Notified {
     nat_events: u64,
@@ -76,7 +76,7 @@ impl CollectPublisher {
     /// Publishes the flows of one interval: the open one or an earlier one.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let start_ms = flows.start_ms.max(0) as u64;
         let mut here = Since::default();
@@ -108,7 +108,7 @@ impl CollectPublisher {
     /// Publishes exporters' reports other than flows, in batches of the open interval.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn notices(&mut self, start_ms: i64, notices: &[Notice], sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut batches = 0;
         for (at, notice) in notices.iter().enumerate() {
@@ -132,14 +132,14 @@ impl CollectPublisher {
     /// been published.
     ///
     /// # Errors
-    /// Where the sink cannot go on.
+    /// If the sink cannot go on.
     pub fn close(&mut self, closing: CollectClosing, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut since = std::mem::take(&mut self.since);
         let own = since.remove(&closing.start_ms).unwrap_or_default();
         let Notified { nat_events, interface_counters, names } = std::mem::take(&mut self.notified);
         self.clamped += closing.clamped;
         self.published.closings += 1;
-        // All that was imported is in records: a collector loses nothing between the two.
+        // All imported packets are in records: a collector drops none in between.
         let conservation = |of: Volume, clamped: u64| proto::Conservation {
             on_interface: volume(of),
             captured: volume(of),
@@ -172,8 +172,8 @@ impl CollectPublisher {
         self.messages.close(closing.start_ms.max(0) as u64, stated, counters, sink)
     }
 
-    /// Counts of filters since the previous closing record, of whatever interval; and for each exporter its records,
-    /// its losses and its unreadable data (these count records, packets or datagrams as packets).
+    /// Counts of filters since the previous closing record, whichever interval they belong to; and for each exporter
+    /// its records, its losses and its unreadable data (these count records, packets or datagrams as packets).
     fn counters(&mut self, exporters: &[proto::Exporter]) -> Vec<proto::Counter> {
         let filters = self.filters.take();
         let mut counters: Vec<_> = filters.labels().map(|(set, label, volume)| counter(set, label, volume)).collect();

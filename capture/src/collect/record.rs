@@ -63,8 +63,8 @@ pub struct Imported<'a> {
     pub turned: bool,
 }
 
-/// An event of address translation or of a firewall, without counts (RFC 8158; NSEL). Fields that the exporter does not
-/// state are 0.
+/// An event of address translation or of a firewall, without its traffic counts (RFC 8158; NSEL). Fields that the
+/// exporter does not state are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatEvent<'a> {
     /// IE 230: 4 and 5 a session created and deleted, 16 and 17 a block of ports allocated and de-allocated, ...

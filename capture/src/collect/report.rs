@@ -26,7 +26,7 @@ pub struct ExporterReports {
     unsampled: HashMap<ExporterInfo, u64>,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
-    /// Over all exporters, known or not.
+    /// Counts over all exporters, known or not, that closing records have reported.
     reported_in_all: Reported,
 }
 
@@ -42,7 +42,7 @@ impl ExporterReports {
     /// Counts of each exporter since the previous call; `counts`: over all, including data of no known exporter.
     pub fn since<'a>(&mut self, exporters: impl Iterator<Item = Known<'a>>, counts: &Counts) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
-        // What those that are no longer known, or never were, have added.
+        // Counts of exporters that are no longer known, and of data of no known exporter.
         let now = Reported { records: counts.records, causes: counts.causes, ..Reported::default() };
         let before = std::mem::replace(&mut self.reported_in_all, now);
         let mut strange = Reported {
@@ -54,7 +54,7 @@ impl ExporterReports {
         for known in exporters {
             let (unit, sampling) = (known.unit, known.sampling_state.name());
             let (info, known) = (known.info, known.counts);
-            // One that was forgotten meanwhile counts from nothing again.
+            // An exporter that was forgotten meanwhile counts from 0 again.
             let reported = said.remove(info).filter(|reported| reported.datagrams <= known.datagrams);
             let reported = reported.unwrap_or_default();
             let causes = less(&known.causes, &reported.causes);
@@ -64,7 +64,7 @@ impl ExporterReports {
                 domain: info.domain,
                 protocol: info.protocol.name().to_owned(),
                 records: known.records.saturating_sub(reported.records),
-                // What came late after all was not lost: it is set off against what is lost next.
+                // Late arrivals reduce the losses; they are offset against later ones.
                 lost: lost.saturating_sub(reported.lost),
                 lost_unit: named(info.protocol, unit).to_owned(),
                 without_sampling_rate: self.unsampled.remove(info).unwrap_or_default(),
@@ -115,7 +115,7 @@ fn named(protocol: Protocol, counts: Unit) -> &'static str {
     }
 }
 
-/// By cause, how many there are now beyond those before.
+/// The increase of each cause's count.
 fn less(now: &[u64; Refusal::ALL.len()], before: &[u64; Refusal::ALL.len()]) -> [u64; Refusal::ALL.len()] {
     std::array::from_fn(|cause| now[cause].saturating_sub(before[cause]))
 }

@@ -26,7 +26,7 @@ impl Spread {
         if end_ms > self.last_ms {
             return (self.packets, self.octets);
         }
-        // Octets without packets are as one packet.
+        // Octets without packets count as one packet.
         let steps = self.packets.saturating_sub(1);
         let (passed, lasted) = (end_ms.abs_diff(self.first_ms), self.last_ms.abs_diff(self.first_ms));
         // Packet k is at first + k * lasted / steps.

@@ -17,14 +17,14 @@ const WIDTH: usize = 100;
 
 /// Keys of `read --to jsonl`, with their meaning if it differs from that of `flow.proto`.
 const JSONL_KEYS: &str = "\
-`read --to jsonl` prints one object a record, with the names and meanings of `flow.proto`, but:
+`read --to jsonl` prints one object per record, with the names and meanings of `flow.proto`, except:
 
 - `interval_start`, `first_seen`, `last_seen`, `flow_start` are times in ISO 8601, UTC; `src_addr`, `dst_addr` are text.
 - `record_kind` is `flow` or `overflow`; overflow records have `overflow_key`, `distinct_sketch` (hexadecimal) and, on the
   last rung, `inbound`.
-- Always there: `probe`, `worker`, `interval_start`, `interval_ms`, `record_kind`, `src_port`, `dst_port`, `protocol`,
+- Always present: `probe`, `worker`, `interval_start`, `interval_ms`, `record_kind`, `src_port`, `dst_port`, `protocol`,
   `ip_version`, `vlan`, the three times, `initiator_guess`, and `packets` and `octets` of `fwd_` and `rev_`.
-- All others are there where they are not 0 and not empty. `application_not_inspected` is `overload`, `pool_full` or
+- All others are present if they are not 0 and not empty. `application_not_inspected` is `overload`, `pool_full` or
   `displaced`; `icmp_quoted_flow` is an object.
 ";
 
@@ -35,10 +35,10 @@ const SUMMARY: &str = "\
 - `packets` and `octets` (layer 3), each with `seen` (offered by the interface, or in the files), `captured`, `late` (older
   than the open interval, counted in it), `in_flow_records`, `in_overflow_records` and `not_metered`, by cause. Always
   `captured = in_flow_records + in_overflow_records + the sum of not_metered`.
-- `datagrams` (packets metered that are no later fragments) and `layer4_octets` of what was metered: the same, whether
+- `datagrams` (packets metered that are no later fragments) and `layer4_octets` of the metered packets: the same, whether
   the datagrams came whole or fragmented.
 - `flows` that began, `records`, `batches` and `closing_records` published, `dropped` by the kernel, `seconds`.
-- `longest_close_stall_us`: how long closing an interval kept a worker from its packets at most.
+- `longest_close_stall_us`: the longest time for which closing an interval kept a worker from its packets.
 - `epoch` of the run (µs) and `time_shift_ms`, by which a replay moved its packets' times.
 ";
 
@@ -54,7 +54,7 @@ pub fn markdown() -> String {
     for cause in Cause::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }
-    page += "\n## What of an exporter is in no record, or mended\n\n| cause | what is counted |\n|---|---|\n";
+    page += "\n## Exporters' data that is in no record, or was corrected\n\n| cause | counted data |\n|---|---|\n";
     for cause in Refusal::ALL {
         let _ = writeln!(page, "| `{}` | {} |", cause.name(), cause.meaning());
     }

@@ -1,7 +1,6 @@
 //! Information elements: nProbe's and IANA's names for them, their numbers and lengths, for sending and for receiving.
-//!
-//! They are those of nProbe's public list: IANA's registry for IPFIX, ntop's elements under enterprise number 35632, which
-//! NetFlow v9 numbers from 57472 on.
+//! The elements are those of nProbe's public list: IANA's registry for IPFIX, ntop's elements under enterprise number
+//! 35632, which NetFlow v9 numbers from 57472 on.
 
 /// Enterprise number of ntop's elements.
 pub const NTOP: u32 = 35632;

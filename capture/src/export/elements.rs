@@ -21,7 +21,7 @@ const ACK: u8 = 16;
 pub struct View<'a> {
     /// 4 or 6.
     pub version: u8,
-    /// Source and destination; an IPv4 address is the first four octets. Zeros where an overflow record does not tell.
+    /// Source and destination; an IPv4 address is the first four octets. Zeros where an overflow record has none.
     pub addresses: [[u8; 16]; 2],
     /// Source and destination port. ICMP: 0 and type * 256 + code.
     pub ports: [u16; 2],
@@ -31,15 +31,15 @@ pub struct View<'a> {
     pub vlan: u16,
     /// Packets that the source sent and received; the latter 0 in a one-way record.
     pub packets: [u64; 2],
-    /// Layer-3 octets of those.
+    /// Layer-3 octets of these packets.
     pub octets: [u64; 2],
-    /// TCP flags of those.
+    /// TCP flags of these packets.
     pub flags: [u8; 2],
-    /// Type of service or traffic class of those.
+    /// Type of service or traffic class of these packets.
     pub class_of_service: [u8; 2],
-    /// Retransmissions among those.
+    /// Retransmissions among these packets.
     pub retransmissions: [u64; 2],
-    /// Out-of-order segments among those.
+    /// Out-of-order segments among these packets.
     pub out_of_order: [u64; 2],
     /// First and last packet, ms from the Unix epoch.
     pub seen_ms: [u64; 2],

@@ -178,7 +178,7 @@ fn flow() -> impl Strategy<Value = Flow> {
                 dst_port: ports[1].into(),
                 protocol: protocol.into(),
                 ip_version: version,
-                // A record has a packet at least.
+                // A record has at least one packet.
                 fwd_packets: counts[0].max(1),
                 fwd_octets: counts[1],
                 rev_packets: counts[2],
@@ -263,7 +263,8 @@ proptest! {
             let mut next = 0;
             for header in &read.headers {
                 prop_assert_eq!(header.sequence, next);
-                // RFC 7011: data records, those of options among them; RFC 3954: messages.
+                // IPFIX numbers data records, including those of options (RFC 7011); NetFlow v9 numbers messages (RFC
+                // 3954).
                 next += if protocol == ExportProtocol::Ipfix { header.data_records } else { 1 };
             }
         }

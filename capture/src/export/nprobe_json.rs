@@ -44,7 +44,7 @@ impl JsonForm {
         debug_assert!(written.is_ok(), "memory takes whatever is written");
     }
 
-    /// The template, as messages of the topic `template` have it: each element's name, numbers and length.
+    /// The template as a message of the topic `template`: each element's name, numbers and length.
     pub fn describe(&self) -> serde_json::Value {
         let mut elements: Vec<&Element> = self.template.v4.clone();
         elements.extend(self.template.v6.iter().filter(|element| !self.template.v4.contains(element)));

@@ -28,8 +28,8 @@ use std::io::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Octets of JSON for which ntopng always has room: it expands a compressed payload into the larger of this and five
-/// times the payload, and drops longer ones. Records compress by more than that.
+/// ntopng decompresses a payload into a buffer of this size or of five times the payload, whichever is larger, and
+/// drops longer ones. Records shrink more than fivefold, so longer JSON is sent uncompressed.
 pub const ROOM: usize = 8192;
 /// Octets of an interface's name that ntopng keeps.
 const NAME: usize = 31;

@@ -158,9 +158,10 @@ impl Predicate {
 /// Answers a program's questions about a packet.
 #[warn(missing_docs)]
 pub trait Oracle {
-    /// Whether a load of a field (`None`: of no field) succeeds; failing ends the program. `None` if that is open.
+    /// Whether a load of a field (`None`: of no field) succeeds; failing ends the program. Returns `None` if this is
+    /// undetermined.
     fn load(&mut self, field: Option<Field>) -> Option<bool>;
-    /// The result of a comparison of a field (`None`: of a computed value). `None` if that is open.
+    /// The result of a comparison of a field (`None`: of a computed value). Returns `None` if this is undetermined.
     fn compare(&mut self, predicate: Option<(Field, Predicate)>) -> Option<bool>;
     /// The program tests whether the packet is a later fragment, which its row answers.
     fn fragment(&mut self) {}
@@ -169,9 +170,9 @@ pub trait Oracle {
 /// The ways a program may end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathOutcome {
-    /// With a match.
+    /// Some path ends with a match.
     pub matches: bool,
-    /// Without one.
+    /// Some path ends without a match.
     pub misses: bool,
 }
 

@@ -141,8 +141,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Checks a program. Where it asks "not a later fragment?" before it reads ports, it is made to assume yes, because
-    /// the meter gives all fragments the ports of their datagram.
+    /// Checks a program. Where the program asks "not a later fragment?" before it reads ports, this makes it assume
+    /// yes, because the meter gives all fragments the ports of their datagram.
     ///
     /// # Errors
     /// If an instruction is unknown, jumps out of the program or asks for data outside the packet.

@@ -160,7 +160,7 @@ impl Oracle for Representative<'_> {
 
 /// Whether a program reads only fields that are constant in the packets of one end of a flow.
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
-    // Where a program does not ask for fragments, later ones are as the others.
+    // If a program does not test for fragments, later fragments are like other packets.
     Row::all().filter(|row| !row.later_fragment).all(|row| {
         let mut survey = FieldSurvey::default();
         explorer.explore(program, row, &mut survey);
@@ -172,7 +172,7 @@ pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
 type Component = (Vec<u32>, BTreeSet<Field>);
 
 impl Decider {
-    /// For the programs of these numbers, and for later fragments too where `fragments`.
+    /// A decider for the programs with these numbers, and for later fragments too if `fragments`.
     pub fn new(programs: &[Program], numbers: &[u32], fragments: bool, explorer: &mut Explorer) -> Decider {
         let mut predicates = BTreeMap::<Field, BTreeSet<Predicate>>::new();
         let mut rows = Vec::with_capacity(Row::COUNT);
@@ -233,7 +233,7 @@ impl Decider {
         decider
     }
 
-    /// Fewer components, each found by one look-up.
+    /// Merges components as long as one look-up still suffices for each.
     fn merged(&self, mut components: Vec<Component>) -> Vec<Component> {
         components.sort_by_cached_key(|(_, fields)| self.coordinates(fields).1);
         let mut merged = Vec::<Component>::new();

@@ -150,7 +150,7 @@ fn what_is_constant_in_flows_is_told_from_what_is_not() {
         "ip[20:2] = 80",
         "port 53 and udp[10] & 0x80 != 0",
     ] {
-        // `icmp` alone is constant: only what it carries is not.
+        // The answer to `icmp` is constant for a flow; only tests of its payload are not.
         assert_eq!(constant(expression), expression == "icmp", "{expression}");
     }
 }
@@ -162,7 +162,7 @@ fn fragments_count_with_their_flow() {
     let mut counts = FilterCounts::new(Arc::new(sets));
     let fragment = t::ipv4_with([192, 0, 2, 1], [192, 0, 2, 2], 17, &[], 0x0010, &[0xff; 24]);
     let (ip, octets) = parsed(&fragment);
-    // The meter knows its ports by the first fragment.
+    // The meter takes the ports from the first fragment.
     let ip = IpPacket { src_port: 50_000, dst_port: 53, ..ip };
     for _ in 0..2 {
         whole(&mut counts, &ip, &fragment, octets);
@@ -243,7 +243,7 @@ fn broken_packets_are_no_danger() {
 
 #[test]
 fn more_verdicts_than_are_remembered_still_count_right() {
-    // More classes than are told apart, and more verdicts than are kept.
+    // More classes than a field may have, and more verdicts than the cache keeps.
     let bits: Vec<String> = (0..14).map(|bit| format!("udp[0:2] & {} != 0", 1 << bit)).collect();
     let sets = FilterSets::compile(&numbered(&bits)).unwrap();
     assert_eq!(sets.per_packet().count(), 0);
@@ -402,7 +402,7 @@ proptest! {
         packets in prop::collection::vec((packet(), prop_oneof![3 => Just(usize::MAX), 1 => 20..80_usize]), 1..60),
     ) {
         let compiler = Compiler::load().expect("libpcap");
-        // libpcap refuses what it finds never to match, and a division by what it finds to be zero.
+        // libpcap refuses an expression that it proves never to match, and a division by a constant zero.
         let refused = |expression: &str| {
             let error = compiler.judge(expression, &[]).err()?.to_string();
             assert!(error.contains("rejects all packets") || error.contains("division by zero"), "{expression}: {error}");
@@ -416,13 +416,13 @@ proptest! {
             let least = if packet[0] >> 4 == 4 { 20 } else { 40 };
             packet[..packet.len().min(least.max(*snap))].to_vec()
         };
-        // Twice: from memory the second time.
+        // Each packet twice: the second verdict comes from the cache.
         for captured in packets.iter().chain(&packets) {
             let (ip, octets) = parsed(&captured.0);
             let (key, sender) = Key::of(&ip, 0);
             flow(&mut counts, &key, sender, Volume::one(octets));
             let data = cut(captured);
-            // As the parser sees what was captured: without what was not.
+            // The parser sees only the captured octets.
             let ip = parse(&Frame {
                 time_ns: 0, link: LinkType::RawIp, data: &data, length: octets, vlan: None,
             }).ip.unwrap();

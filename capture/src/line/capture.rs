@@ -169,7 +169,7 @@ struct Capture<S> {
     final_count: Option<InterfaceCount>,
     /// Time during which closing intervals kept the worker from reading packets, not yet reported in a closing record.
     stalled: Duration,
-    /// Whether the source admits no new packets and every admitted one was taken.
+    /// Whether the source admits no new packets and the worker has taken every admitted one.
     drained: bool,
 }
 

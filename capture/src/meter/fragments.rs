@@ -77,7 +77,7 @@ struct Entry {
 /// How to meter a fragment.
 #[derive(Debug)]
 pub enum FragmentPlace {
-    /// Now, with the ports filled in, together with those that waited for it.
+    /// Immediately, with the ports filled in, together with the fragments that waited for it.
     Flow(Option<Waiting>),
     /// Later, when its first fragment comes.
     Waits,
@@ -88,7 +88,7 @@ pub enum FragmentPlace {
 pub struct FragmentCounts {
     /// Counted in their flow, immediately or later.
     pub joined: Volume,
-    /// Of these, those that waited for their first fragment.
+    /// The part of `joined` that waited for its first fragment.
     pub waited: Volume,
     /// Metered without ports because their first fragment did not arrive in time.
     pub timed_out: Volume,
@@ -137,7 +137,7 @@ impl Fragments {
     }
 
     /// Finds a fragment's place, with its flow's ports filled in if known.
-    /// `interval` is the number of the one that it came in. Call [`Fragments::make_room`] first.
+    /// `interval` is the number of the interval in which the fragment arrived. Call [`Fragments::make_room`] first.
     pub fn place(
         &mut self,
         ip: &mut IpPacket,

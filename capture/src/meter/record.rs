@@ -70,7 +70,7 @@ pub struct Record<'a> {
     pub quoted: Option<Quoted>,
     /// The application, as nDPI's number; 0 if unknown.
     pub application_id: u16,
-    /// Why it may be unknown although there was something to inspect.
+    /// Why the application may be unknown although there was payload to inspect.
     pub not_inspected: Option<NotInspected>,
     /// The server that the initiator asked for, or the name that it asked DNS for first.
     pub name: Option<&'a Name>,
@@ -131,7 +131,7 @@ struct Extra {
     class_of_service: [u8; 2],
 }
 
-/// The value of these fields in the other records.
+/// The extra fields of records that have none.
 static NOTHING: Extra = Extra {
     events: [Events { syn: 0, synack: 0, fin: 0, rst: 0, retransmissions: 0, out_of_order: 0, icmp_errors: 0 }; 2],
     rtt_us: 0,

@@ -95,7 +95,8 @@ fn the_class_of_service_is_that_of_the_first_packet_of_each_end_in_the_interval(
 
 #[test]
 fn the_sender_of_the_syn_is_the_initiator() {
-    // The SYN first, its answer first, and a SYN after the flow's end was guessed from data of the other side.
+    // The SYN comes first; its answer comes first; a SYN comes after the initiator was guessed from a segment of the
+    // other end.
     for packets in [
         vec![segment(true, t::SYN, 1, 0), segment(false, t::SYN | t::ACK, 9, 2)],
         vec![segment(false, t::SYN | t::ACK, 9, 2), segment(true, t::ACK, 2, 10)],
@@ -163,7 +164,7 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
 fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
     let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 2)));
-    // Of the next interval, within the grace of the first: both are open.
+    // A packet of the next interval, within the grace of the first: both intervals are open.
     feed(&mut meter, START + 10 * SECOND + 100_000_000, &udp(A, B, (1, 2)));
     feed(&mut meter, START + 9 * SECOND, &udp(A, B, (1, 2)));
     assert!(meter.take_closed().is_empty());
@@ -194,7 +195,7 @@ fn a_flow_keeps_its_start_until_it_is_idle() {
         .flat_map(|interval| interval.records.iter())
         .map(|record| (record.first_ms - record.start_ms) / 1000)
         .collect();
-    // 61 s pass before the last one: that is another flow.
+    // 61 s pass before the last packet, which therefore begins another flow.
     assert_eq!(ages, [0, 15, 74, 0]);
     assert_eq!(closed.iter().map(|interval| interval.tally.flows).sum::<u64>(), 2);
 }
@@ -253,7 +254,7 @@ fn past_the_bound_on_records_flows_go_into_overflow_records() {
     feed(&mut meter, START + 100, &udp(A, [198, 51, 100, 1], (1, 53)));
     let closed = finish(meter);
     assert_eq!(closed[0].records.len(), 2);
-    // A flow that has its record goes on being counted in it.
+    // A flow that already has a record is still counted in that record.
     assert_eq!(closed[0].records.get(0).volume().packets, 2);
     let of_source =
         closed[0].overflow.iter().find(|record| matches!(record.key, overflow::OverflowKey::Source(..))).unwrap();
@@ -281,7 +282,8 @@ fn whichever_gathers_more_has_the_record() {
     let mut meter = Meter::new(MeterOptions { max_records: 1, ..options() }).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 1)));
     for number in 0..200u8 {
-        // Many sources to one destination's port, with SYNs; one source to many destinations; and what is neither.
+        // Many sources that send SYNs to one port of a destination; one source that sends to many destinations; and
+        // other packets.
         feed(&mut meter, START, &t::ipv4([192, 0, 2, number], B, 6, &t::tcp((7, 80), t::SYN, 1, 0, b"")));
         feed(
             &mut meter,
@@ -305,7 +307,7 @@ fn whichever_gathers_more_has_the_record() {
     assert!(packets >= 199 && syn == packets, "{packets} {syn}");
     assert!(of(&|key| *key == overflow::OverflowKey::Source(mapped([203, 0, 113, 1]), kind, 22)).unwrap().0 >= 199);
     let udp = overflow::OverflowKind { protocol: 17, version: 4 };
-    // A sketch may take two of them for one, and give that one a record.
+    // A sketch may count two of these flows as one, and give that one a record.
     let (packets, syn) = of(&|key| *key == overflow::OverflowKey::Direction(udp, true)).unwrap();
     assert!(packets >= 190 && syn == 0, "{packets} {syn}");
 }
@@ -431,7 +433,8 @@ fn retransmissions_are_counted_in_their_direction() {
 
 #[test]
 fn a_flow_is_over_however_far_time_jumps() {
-    // After so long the intervals' numbers, as flows know them, are the same again, and times in 32 bits are not.
+    // After this jump, the low bits of the interval number that flows keep are the same again, but times in 32 bits are
+    // not.
     let jump = 4 * (1 << 16) * 10 * SECOND;
     let closed_after = |times: &[i64]| {
         let mut meter = Meter::new(options()).unwrap();
@@ -442,7 +445,7 @@ fn a_flow_is_over_however_far_time_jumps() {
     };
     let closed = closed_after(&[START, START + jump]);
     assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
-    // A packet of long ago is late, and its flow is not older for it: nor is it idle.
+    // A packet from long ago is late; it makes its flow neither older nor idle.
     let closed = closed_after(&[START, START - jump, START + SECOND, START + jump]);
     assert_eq!(closed.iter().map(|of| of.tally.flows).sum::<u64>(), 2);
     assert_eq!((closed[0].records.len(), closed[0].tally.late.packets), (1, 1));

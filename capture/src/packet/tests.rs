@@ -109,7 +109,7 @@ fn an_ethernet_pseudowire_is_followed_to_ip() {
     let four = with_checksum(four);
     let tagged = t::tagged(7, 0x0800, &four);
     for control in [&[][..], &[0, 0, 0, 0], &[0, 0, 0x12, 0x34]] {
-        // Addresses of stations that begin like IPv4, IPv6 or a control word.
+        // MAC addresses that begin like IPv4, IPv6 or a control word.
         for first in [0x45, 0x60, 0x00, 0xa4] {
             for (kind, payload, vlan) in [(0x0800, &four, 0), (0x86dd, &six, 0), (0x8100, &tagged, 7)] {
                 let mut frame = t::frame(kind, payload);
@@ -125,10 +125,10 @@ fn an_ethernet_pseudowire_is_followed_to_ip() {
             }
         }
     }
-    // Without a frame that holds IP, four zeros are no control word.
+    // Four zeros are not read as a control word unless a frame with IP follows.
     let data = t::frame(0x8847, &[&[0, 1, 1, 64, 0, 0, 0, 0][..], &t::frame(0x0806, &[0; 28])].concat());
     assert_eq!(eth(&data).ip.unwrap_err(), Cause::NotIp);
-    // An IPv4 packet whose own source reads like an EtherType.
+    // An IPv4 packet whose source address looks like an EtherType.
     let source = with_checksum(t::ipv4([8, 0, 0x45, 0], B, 17, &t::udp((9, 10), b"")));
     let data = t::frame(0x8847, &[&[0, 1, 1, 64][..], &source].concat());
     assert_eq!(eth(&data).ip.unwrap().src[12..], [8, 0, 0x45, 0]);
@@ -372,7 +372,7 @@ fn a_packet_in_a_tunnel_ends_with_it() {
         parse_inner(&Frame { time_ns: 0, link: LinkType::Ethernet, data, length: data.len() as u32, vlan: None })
     };
     assert_eq!((of(&whole).octets, of(&whole).layer3), (56, 34));
-    // The tunnel carries only 32 octets of the inner header; the frame goes on, as with padding.
+    // The tunnel carries only 32 octets of the inner packet; the frame is longer, as with padding.
     let rest = inner.split_off(32);
     let cut = [t::frame(0x0800, &t::ipv4([1, 1, 1, 1], [2, 2, 2, 2], 4, &inner)), rest].concat();
     assert_eq!((of(&cut).octets, of(&cut).layer3), (52, 14));

@@ -368,7 +368,7 @@ mod tests {
     use crate::proto::flow_message::Body;
     use proptest::prelude::*;
 
-    /// A record as generated code has it, field by field.
+    /// A record as generated code represents it, field by field.
     fn expected(record: &Record<'_>, interval_start_ms: u64) -> Flow {
         let mut flow = Flow::default();
         let key = &record.key;

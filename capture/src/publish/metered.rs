@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A closed interval, with the worker's counters.
 #[derive(Debug, Default)]
 pub struct Closing {
-    /// What was metered.
+    /// The metered interval.
     pub interval: ClosedInterval,
     /// The source's own count at the close, since the epoch's start; `None`: equal to the packets captured.
     pub witness: Option<Witness>,
@@ -26,7 +26,7 @@ pub struct Closing {
     pub load: proto::Load,
     /// Nothing follows.
     pub last: bool,
-    /// The ring is certainly empty.
+    /// Whether the ring is certainly empty.
     pub drained: bool,
 }
 

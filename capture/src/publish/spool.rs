@@ -8,8 +8,9 @@
 //! Beyond its bound a spool drops its oldest segment: the rest has no gap up to now, and closing records, which state
 //! sums since the start of an epoch, still show how much is missing.
 //!
-//! A killed process loses nothing that [`Spool::push`] took: the system has it by then. If the host itself fails,
-//! messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut off.
+//! If the process is killed, no message is lost that [`Spool::push`] accepted: the system has it by then. If the host
+//! itself fails, messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut
+//! off.
 
 use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
@@ -197,7 +198,7 @@ impl Spool {
             return Err(io::Error::other("no segment is open"));
         };
         if let Err(error) = file.write_all_at(&self.frame, last.octets) {
-            // What was written of it is written over, or cut off.
+            // Cut off the part that was written; if that fails, the next message overwrites it.
             let _ = file.set_len(last.octets);
             return Err(error);
         }
@@ -352,7 +353,8 @@ impl Spool {
         }
     }
 
-    /// Rewinds reading to a message. All before it must have been acknowledged, and none from it on may be in flight.
+    /// Rewinds reading to a message. All messages before it must have been acknowledged; neither it nor a later one may
+    /// be in flight.
     pub(super) fn rewind(&mut self, to: SpoolPlace) {
         for segment in &mut self.segments {
             if segment.number < to.segment {
@@ -541,7 +543,7 @@ mod tests {
         assert!(read.iter().zip(0..).all(|((_, found), n)| *found == message(n, 1000)));
         assert_eq!((read.len(), spool.unread(), spool.is_empty()), (20, 0, false));
         read.iter().take(10).for_each(|(place, _)| spool.acknowledge(*place));
-        // A later message to be read comes behind, whatever is on its way.
+        // A later message follows, whatever is in flight.
         push(&mut spool, &message(20, 10));
         assert_eq!(numbers(&mut spool), [20]);
         spool.rewind(read[10].0);
@@ -681,7 +683,7 @@ mod tests {
                         drop(spool);
                         spool = open(folder.path(), 400_000);
                         on_the_way.clear();
-                        // Segments are deleted whole: what was acknowledged in one that is left comes again.
+                        // Segments are deleted whole: acknowledged messages of a remaining segment come again.
                         let again = pushed - spool.unread();
                         prop_assert!(again <= acknowledged);
                         acknowledged = again;

@@ -228,7 +228,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
         ),
         Some(libc::EBUSY | libc::EEXIST) => {
             anyhow!(
-                "cannot capture on {name} by AF_XDP: another XDP program or AF_XDP socket has it (ip link show {name})"
+                "cannot capture on {name} by AF_XDP: another XDP program or AF_XDP socket uses it (ip link show {name})"
             )
         }
         Some(libc::ENOBUFS) => anyhow!(
@@ -236,7 +236,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
             RING_OCTETS >> 20
         ),
         Some(libc::EAFNOSUPPORT) => {
-            anyhow!("this kernel has no AF_XDP: source.interface = \"{name}\" captures without it")
+            anyhow!("this kernel lacks AF_XDP: source.interface = \"{name}\" captures without it")
         }
         _ => anyhow!("cannot capture on {name} by AF_XDP: {error}"),
     }

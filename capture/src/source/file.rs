@@ -27,7 +27,7 @@ pub enum OpenError {
     #[error("{0} is empty: no capture file")]
     Empty(PathBuf),
     /// Neither pcap nor pcapng.
-    #[error("{0} is neither a pcap nor a pcapng file (nor one of those compressed with gzip)")]
+    #[error("{0} is neither a pcap nor a pcapng file (nor such a file compressed with gzip)")]
     Format(PathBuf),
     /// Packets of a link type that is not understood.
     #[error("{path} contains packets of the unsupported link type {name}")]

@@ -87,7 +87,8 @@ impl InterfaceStatistics {
         }
     }
 
-    /// Packets that a capture sees: both directions, but `lo`'s only once, where everything sent is received.
+    /// Packets that a capture sees: received plus sent; on `lo` only those received, because every packet sent there is
+    /// also received.
     pub fn packets(&self, loopback: bool) -> u64 {
         if loopback { self.rx_packets } else { self.rx_packets.wrapping_add(self.tx_packets) }
     }

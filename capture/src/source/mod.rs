@@ -80,7 +80,7 @@ impl<'a> Batch<'a> {
 pub struct Witness {
     /// Packets that the interface offered to this worker, dropped ones included.
     pub offered: u64,
-    /// Of those, packets that the kernel or the network card dropped because the ring was full.
+    /// The part of `offered` that the kernel or the network card dropped because the ring was full.
     pub dropped: u64,
 }
 

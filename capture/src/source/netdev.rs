@@ -83,7 +83,7 @@ fn ask(
     Ok(find(&answer, wanted))
 }
 
-/// The value of an attribute of a generic netlink message; `None` if it has none, or is an error.
+/// The value of an attribute of a generic netlink message; `None` if the message lacks it, or is an error.
 fn find(message: &[u8], wanted: u16) -> Option<Vec<u8>> {
     let u16_at = |at: usize| Some(u16::from_ne_bytes(message.get(at..at + 2)?.try_into().ok()?));
     if u16_at(4)? == libc::NLMSG_ERROR as u16 {

@@ -28,7 +28,7 @@ pub fn enter(name: &str) -> anyhow::Result<Entered> {
 }
 
 impl Entered {
-    /// Stays in the namespace for good, as a thread must that lacks the capability to return.
+    /// Stays in the namespace for good: a thread that lacks the capability to return must.
     pub fn stay(mut self) {
         self.home = None;
     }
@@ -45,7 +45,7 @@ fn set(namespace: &File) -> std::io::Result<()> {
 impl Drop for Entered {
     fn drop(&mut self) {
         if let Some(home) = &self.home {
-            // A thread that could enter can return; one that could not must not go on in the wrong network.
+            // A thread that could enter can return; if it cannot, it must not continue in the wrong network.
             set(home).expect("return to the network namespace this thread came from");
         }
     }

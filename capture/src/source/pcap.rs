@@ -9,7 +9,7 @@ pub(super) const MAX_CAPTURED: u32 = 1 << 24;
 /// Prefetch distance ahead of the current packet, octets.
 const AHEAD: usize = 2048;
 
-/// Reads the packets of one pcap file; the file's octets are given to every call.
+/// Reads the packets of one pcap file; every call takes the file's octets.
 #[derive(Clone, Debug)]
 pub struct PcapReader {
     offset: usize,

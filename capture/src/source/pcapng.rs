@@ -9,7 +9,7 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Reads the packets of one pcapng file; the file's octets are given to every call.
+/// Reads the packets of one pcapng file; every call takes the file's octets.
 #[derive(Clone, Debug)]
 pub struct PcapngReader {
     offset: usize,

@@ -395,8 +395,8 @@ impl PfRing {
     }
 }
 
-/// A packet's time: the device's in ns, else its time in µs; the wall clock's if there is neither or they cannot be
-/// right. Also whether the device's time was used, or there was none.
+/// A packet's time: the device's time in ns, else its time in µs; the wall clock's if there is neither or if they
+/// cannot be right. Also returns false if they cannot be right.
 fn stamp(header: &PfRingHeader, now_ns: i64) -> (i64, bool) {
     let in_us = header.seconds.saturating_mul(1_000_000_000).saturating_add(header.microseconds.saturating_mul(1000));
     let time_ns = i64::try_from(header.timestamp_ns).ok().filter(|&time_ns| time_ns > 0).unwrap_or(in_us);
@@ -466,13 +466,13 @@ impl Source for PfRing {
     fn witness(&mut self) -> Option<Witness> {
         let last = self.last?;
         if let Some(now) = self.read_statistics() {
-            // A count that went back began anew.
+            // A count that decreased was reset.
             let since = |now: u64, last: u64| now.checked_sub(last).unwrap_or(now);
             self.received += since(now.0, last.0);
             self.dropped += since(now.1, last.1);
             self.last = Some(now);
         }
-        // Drivers bring their counts up to date now and then: what was handed over was received.
+        // Drivers update their counts only now and then, but every packet handed over was received.
         self.received = self.received.max(self.handed);
         Some(Witness { offered: self.received + self.dropped, dropped: self.dropped })
     }

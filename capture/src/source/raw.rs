@@ -53,11 +53,11 @@ pub enum Broken {
     Unreadable {
         /// Octets read.
         at: usize,
-        /// What the system says.
+        /// The system's error.
         kind: std::io::ErrorKind,
     },
     /// The compressed file contains more than the agent reads.
-    #[error("it holds more than the {at} octets that a compressed file may")]
+    #[error("it holds more than {at} octets, the maximum for a compressed file")]
     TooLong {
         /// Octets decompressed.
         at: usize,

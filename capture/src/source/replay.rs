@@ -23,7 +23,7 @@ const FAIR: usize = 1024;
 pub enum Speed {
     /// As fast as possible.
     Max,
-    /// As the packets' times say.
+    /// At the pace of the packets' times.
     Real,
 }
 
@@ -33,7 +33,7 @@ pub struct Plan {
     pub files: Vec<CaptureFile>,
     /// Shift added to the packet times of each file, ns.
     moves: Vec<i64>,
-    /// The common part of those, ms.
+    /// The shift that all files have in common, ms.
     pub shift_ms: i64,
     /// Shifted times of the first and the last packet, in ns; the current time if there are no packets.
     pub span_ns: (i64, i64),

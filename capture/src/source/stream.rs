@@ -57,7 +57,7 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub packets: u64,
-    /// Why they end early, if they do.
+    /// Why the packets end early, if they do.
     pub broken: Option<Broken>,
 }
 

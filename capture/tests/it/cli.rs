@@ -170,7 +170,7 @@ fn files_are_sorted_and_overlapping_ones_follow_each_other() {
         std::fs::write(&path, t::pcap(t::Form::default(), &packets)).unwrap();
         path
     };
-    // Given in the wrong order; b begins together with a.
+    // The files are given in the wrong order; b begins at the same time as a.
     let files = [at("c", 40), at("a", 0), at("b", 0)];
     let run = |more: &[&str]| {
         let output = probe().arg("read").args(&files).args(["--summary", "json"]).args(more).output().unwrap();

@@ -225,7 +225,7 @@ fn messages_of_an_nprobe_over_zeromq_are_published_and_their_gaps_counted() {
         header.extend(number.to_be_bytes());
         publisher.send_multipart([&header, payload.as_bytes()], 0).unwrap();
     };
-    // A subscriber hears what is published after it has come.
+    // A subscriber receives only messages published after it has connected.
     let mut number = 0;
     until(
         || {
@@ -267,13 +267,13 @@ fn write(cluster: &MockCluster<'static, DefaultProducerContext>, ports: std::ops
 fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
     let cluster: MockCluster<'static, DefaultProducerContext> = MockCluster::new(1).unwrap();
     cluster.create_topic("nprobe", 1, 1).unwrap();
-    // From before the first start: it is not of now.
+    // Records from before the first start, which the collector must not read.
     write(&cluster, 1..=2);
     let topic = format!("{};nprobe", cluster.bootstrap_servers());
     let reading = |folder: &Path| {
         let collector = Collector::start(folder, &["--nprobe-kafka", &topic, "--summary", "json"]);
         collector.until("reading");
-        // Partitions were given to it, and it looks where they begin.
+        // By now the collector has been assigned the partition and looks up its offset.
         std::thread::sleep(Duration::from_millis(500));
         collector
     };
@@ -290,12 +290,12 @@ fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
         ports.sort_unstable();
         ports
     };
-    // A collector that ends before anything comes has committed where it began.
+    // A collector that ends before it receives a record has committed the offset at which it began.
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(reading(folder.path()).stop().0.len(), 0);
     write(&cluster, 3..=3);
     assert_eq!(ports_of(4..=5, 3), [3, 4, 5]);
-    // Written while no collector ran: the next one reads it.
+    // The next collector reads records written while no collector ran.
     write(&cluster, 6..=7);
     assert_eq!(ports_of(8..=8, 3), [6, 7, 8]);
 }

@@ -119,7 +119,7 @@ fn tags_fragments_and_cut_packets() {
             at(4, t::frame(0x0800, &first)),
             at(5, t::frame(0x0800, &later)),
             at(6, t::frame(0x0800, &sctp)),
-            // Headers alone were captured; the octets are those of the wire.
+            // Only headers were captured; octets count the whole packet on the wire.
             t::Captured { length: cut.len() as u32, data: cut[..50].to_vec(), ..at(7, Vec::new()) },
         ]),
         "",

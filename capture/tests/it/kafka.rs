@@ -216,7 +216,7 @@ fn past_the_bound_messages_are_shed_and_counted() {
         put(&mut sink, &message(sequence, 1000));
     }
     assert!(sink.queued_octets() <= 10_000);
-    // A closing record still finds room: the reader learns what is missing.
+    // There is still room for a closing record, so the reader learns what is missing.
     let closing = FlowMessage { body: Some(Body::Closing(Default::default())), ..message(100, 0) };
     let before = sink.queued_octets();
     put(&mut sink, &closing);
@@ -249,7 +249,7 @@ fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
     assert!(sink.spooled_octets() > 4_000_000);
     lead(TcpListener::bind(address).unwrap(), cluster.bootstrap_servers());
     send(&mut sink, 5000..6000);
-    // While the spool holds messages, new ones go behind them.
+    // While the spool holds messages, new messages are appended to it.
     let deadline = Instant::now() + PATIENCE;
     while metric(&metrics, "weir_probe_messages_delivered_total") < 5000 {
         assert!(Instant::now() < deadline);
@@ -281,7 +281,7 @@ fn kafka_may_go_away_and_the_agent_too_and_nothing_is_missing() {
     cluster.broker_down(1).unwrap();
     send(&mut sink, 100..1000);
     drop(sink);
-    // It does not wait out its patience once Kafka is away and everything is on disk.
+    // The sink does not wait for the whole time limit if Kafka is away and all messages are on disk.
     kafka.finish(Some(PATIENCE)).unwrap();
     assert!(metric(&metrics, "weir_probe_messages_spooled_total") >= 900);
 

@@ -35,7 +35,7 @@ impl Shown {
     fn of(frame: &Frame<'_>) -> Option<Shown> {
         let packet = parse(frame);
         let ip = packet.ip.ok()?;
-        // Where IP begins: the offset from which the rest of the frame, read as raw IP, parses the same.
+        // Whether IP begins at this offset: the rest of the frame, parsed as raw IP, gives the same packet.
         let begins = |at: &usize| {
             let data = &frame.data[*at..];
             matches!(data[0] >> 4, 4 | 6)
@@ -170,12 +170,12 @@ fn applications_and_names_of_shared_captures() {
 /// --ignored`.
 fn what_applications_cost() {
     let files = shared_captures();
-    // Each capture counts as a network of its own.
+    // Flows of different captures stay separate, because each capture has its own VLAN number.
     let mut ordinary: Vec<Shown> = Vec::new();
     for (number, path) in files.iter().enumerate() {
         ordinary.extend(packets(path).into_iter().map(|packet| Shown { vlan: number as u16, ..packet }));
     }
-    // One million packets of flows with so many packets each, of which the first has payload.
+    // One million packets, in flows of `packets` packets each, of which only the first has payload.
     let flood = |packets: u32, port: u16, payload: &[u8]| -> Vec<Shown> {
         (0..1_000_000u32)
             .map(|number| {
@@ -199,7 +199,7 @@ fn what_applications_cost() {
         ("ordinary", ordinary),
         ("each packet a new flow", flood(1, 9, b"18 octets of noise")),
         ("each packet a question", flood(1, 53, question)),
-        // Just below the share at which inspection stops, the dearest that traffic can be made.
+        // Just below the share at which inspection stops: the most expensive traffic possible.
         ("every third packet a new flow", flood(3, 9, b"18 octets of noise")),
         ("every third packet a question", flood(3, 53, question)),
     ];
@@ -211,7 +211,7 @@ fn what_applications_cost() {
         cases.push((format!("names, nDPI {budget}"), options));
     }
     for (name, packets) in &traces {
-        // Flow by flow in advance, so that no table is measured.
+        // Packets are assigned to flows in advance, so that the measurement includes no flow table.
         let mut numbers: HashMap<Key, (usize, End)> = HashMap::new();
         let order: Vec<(usize, bool)> = packets
             .iter()

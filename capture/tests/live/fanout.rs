@@ -126,7 +126,7 @@ fn both_directions_and_all_fragments_of_a_pair_meet_in_one_ring() {
         {}
     }
     let count = |number| places.values().filter(|&&place| place == number).count();
-    // All PAIRS of either version; the IPv6 pair of the host with itself is one too.
+    // All PAIRS of both IP versions, including the IPv6 pair of the host with itself.
     assert_eq!(places.len(), 2 * usize::from(PAIRS));
     assert!(count(0) > 150 && count(1) > 150, "{} {}", count(0), count(1));
     let (mut offered, mut dropped) = (0, 0);
@@ -147,7 +147,7 @@ fn each_capture_has_a_group_of_its_own() {
     let group = first.join(None).unwrap();
     assert_eq!(open().join(Some(group)).unwrap(), group);
     assert_ne!(open().join(None).unwrap(), group);
-    // Its interface is still there: however often it looks, it does not say that it is gone.
+    // The interface still exists, so the ring must not report that it is gone, however often it checks.
     let (mut ring, since) = (AfPacket::admit(first).unwrap(), Instant::now());
     while since.elapsed() < Duration::from_millis(1500) {
         ring.poll(Duration::from_millis(50), &mut |_| Next::More).unwrap();

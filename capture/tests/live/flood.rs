@@ -26,7 +26,7 @@ const PACKETS: u64 = 1_000_000;
 const MOST_RECORDS: u64 = 100_000;
 /// Overflow records of one interval: those with an address, and some kinds of the last rung.
 const MOST_OVERFLOW: u64 = 4096 + 16;
-/// Of these, (0.75 * 128 MiB - 32 MiB of ring) = 64 MiB are the flow table's.
+/// The agent's memory limit. The flow table gets 0.75 * 128 MiB - 32 MiB of ring = 64 MiB.
 const MEMORY: &str = "128MiB";
 
 /// Every message of the flows topic, as it arrives, until the agent marks one as the last.
@@ -101,7 +101,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     let summary = agent.finish();
     let messages = reader.join().unwrap();
 
-    // Interval by interval, the records add up to what the closing record says, and that balances.
+    // In each interval, the records add up to the sums of the closing record, and these balance.
     let (mut flows, mut overflow): ((u64, u64), (u64, u64)) = ((0, 0), (0, 0));
     let (mut flow_records, mut overflow_records) = (0, 0);
     let (mut most_flow, mut most_overflow) = (0, 0);
@@ -137,7 +137,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
             }
         }
     }
-    // The whole run, against the interface's own counters and the sender.
+    // Compares the whole run with the interface's own counters and with the sender.
     let last = last.unwrap();
     let total = last.epoch_total.as_ref().unwrap();
     assert_balanced(total);
@@ -150,7 +150,7 @@ fn a_spoofed_flood_is_counted_to_the_packet_in_bounded_room() {
     // The namespace may send an ARP or two of its own.
     assert!((sent..sent + 10).contains(&offered), "sent {sent}, on the interface {offered}");
 
-    // The victim gathered most.
+    // The victim's overflow record has the most packets.
     assert!(pair(&total.in_overflow_records).0 > 0, "everything found room");
     let (victim, (packets, syns)) = gathered.iter().max_by_key(|(_, (packets, _))| *packets).unwrap();
     let expected = (Key::DestinationAndPort as i32, vec![198, 18, 0, 0], 80, 6);

@@ -29,7 +29,7 @@ pub enum Need {
     PfRing,
     /// The captures beside the checkout.
     SharedCaptures,
-    /// Those of nDPI among them.
+    /// nDPI's captures, beside the checkout.
     NdpiCaptures,
 }
 

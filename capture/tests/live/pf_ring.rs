@@ -182,7 +182,7 @@ fn capture_ns(pid: u32) -> u64 {
 
 fn an_idle_ring_costs_next_to_nothing() {
     let bench = Bench::new(&[]);
-    // A library that waits, one that cannot, and one that returns at once although no packet may be there.
+    // A library that waits for packets, one that cannot wait, and one that returns at once even if there is no packet.
     for environment in [&[][..], &[("STANDIN_POLL", "-7")], &[("STANDIN_POLL", "1")]] {
         let agent = Agent::spawn(bench.command("pfring:lo", 1, environment));
         std::thread::sleep(Duration::from_millis(500));
@@ -190,7 +190,7 @@ fn an_idle_ring_costs_next_to_nothing() {
         std::thread::sleep(Duration::from_secs(3));
         let used = (capture_ns(agent.pid()) - before) as f64 / started.elapsed().as_nanos() as f64;
         println!("{environment:?}: {:.2} % of a core", used * 100.0);
-        // It is well below 1 % on a quiet machine; spinning would be 100 %.
+        // The share is well below 1 % on a quiet machine; a busy loop would take 100 %.
         assert!(used < 0.03, "{environment:?}: {:.2} % of a core", used * 100.0);
         agent.stop();
     }

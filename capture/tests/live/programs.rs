@@ -59,7 +59,7 @@ fn makes_the_frames_that_the_socket_sends() {
 fn waits_until_a_burst_is_due() {
     let lo = Interface::find("lo").unwrap();
     let frames = Frames::new(&arguments(""));
-    // An hour between two frames: the burst that starts the clock is the last for a long time.
+    // An hour between two frames: after the burst that starts the clock, none is due for a long time.
     let plan = BlastPlan { length: u64::MAX, packets: u64::MAX, period: 3_600_000_000_000 << FRACTION };
     let program = XdpProgram::new(&lo, &frames, plan).unwrap();
     (0..100).for_each(|_| drop(try_out(&program, &frames.template)));

@@ -67,7 +67,7 @@ fn what_was_spooled_when_the_agent_was_killed_arrives_after_the_restart() {
     let agent = start(folder.path());
     assert_confined(agent.pid(), NET_ADMIN);
     ping(&net, 1, "10.99.0.1", 300);
-    // The spool grows at each close; the second one from here on comes after the last ping.
+    // The spool grows at the end of each interval; the second end from here on comes after the last ping.
     let spool = folder.path().join("spool/lab");
     let deadline = Instant::now() + PATIENCE;
     let mut lengths = BTreeSet::new();

@@ -25,7 +25,7 @@ fn what_the_interface_counted_was_captured() {
     ping(&net, 1, "10.99.0.1", 300);
     let on_interface = counted(&net, "wire0") - before;
     let summary = agent.stop();
-    // A few ARP packets before or after are counted by both, or by the interface alone.
+    // The agent and the interface, or the interface alone, may also count a few ARP packets before or after the pings.
     let captured = summary["packets"]["captured"].as_u64().unwrap();
     assert_eq!(summary["packets"]["seen"].as_u64().unwrap(), captured + summary["dropped"]["kernel"].as_u64().unwrap());
     assert!(
@@ -75,7 +75,7 @@ fn the_loopback_shows_each_packet_once_and_the_next_run_tells_its_gap() {
     let agent = Agent::start(&net, folder.path(), "lo", "");
     ping(&net, 0, "127.0.0.1", 100);
     let summary = agent.stop();
-    // The agent's own attempts to reach Kafka are there too, but not metered.
+    // The interface also carries the agent's own attempts to reach Kafka, which are not metered.
     assert_eq!(summary["packets"]["in_flow_records"], 200, "{summary}");
     let state: Value = serde_json::from_slice(&std::fs::read(folder.path().join("live.json")).unwrap()).unwrap();
     assert_eq!(state["interface"], "lo");
@@ -90,7 +90,7 @@ fn a_killed_agent_leaves_what_its_interface_had_counted() {
     let packets = counted(&net, "wire0");
     let state = || serde_json::from_slice::<Value>(&std::fs::read(folder.path().join("live.json")).ok()?).ok();
     let deadline = Instant::now() + Duration::from_secs(60);
-    // The agent saves it once a close is published.
+    // The agent saves the state once it has published a closing record.
     while state().is_none_or(|state| state["packets"].as_u64().unwrap() < packets) {
         assert!(Instant::now() < deadline, "{:?}, {packets}", state());
         std::thread::sleep(Duration::from_millis(100));
@@ -104,7 +104,7 @@ fn without_permission_one_line_says_what_to_do() {
     let config = folder.path().join("weir-probe.toml");
     std::fs::write(&config, "[source]\ninterface = \"lo\"\n").unwrap();
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // As another user, since this one may do everything; the program must be where that user can read it.
+    // Runs as another user, because this one has all rights; that user must be able to read the program.
     let program = folder.path().join("weir-probe");
     std::fs::copy(probe().get_program(), &program).unwrap();
     let mut command = Command::new("setpriv");

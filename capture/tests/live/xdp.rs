@@ -63,9 +63,9 @@ fn what_does_not_fit_is_counted_as_dropped() {
         let _inside = netns::enter(&net.names[1]).unwrap();
         Sender::on("wire1")
     };
-    // Nobody reads meanwhile: more than all rings hold.
+    // Sends more frames than all rings hold while nobody reads.
     (0..SENT).for_each(|number| far.send(&frame(number as u16)));
-    // The last ones may be on their way still.
+    // The last frames may still be on their way.
     let deadline = Instant::now() + Duration::from_secs(20);
     let offered = |rings: &mut Vec<Live>| rings.iter_mut().map(|ring| ring.witness().unwrap().offered).sum::<u64>();
     while offered(&mut rings) < SENT && Instant::now() < deadline {
@@ -98,7 +98,7 @@ fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
         command
     };
     write(0);
-    // One agent ends while another starts, as at a restart: the interface is not free at once.
+    // One agent ends while another starts, as in a restart: the interface is not free at once.
     let before = open(&net).unwrap();
     let ends = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_secs(1));
@@ -111,7 +111,7 @@ fn the_agent_takes_what_comes_and_leaves_the_interface_as_it_was() {
         Sender::on("wire1")
     };
     (0..3000).for_each(|number| far.send(&frame(number)));
-    // All packets are there once the kernel has delivered them; stopping admits no new ones.
+    // Waits until the kernel has delivered all packets, because a stopping agent takes no new ones.
     std::thread::sleep(Duration::from_millis(500));
     let summary: Value = agent.stop();
     assert_eq!(summary["packets"]["in_flow_records"], 3000, "{summary}");

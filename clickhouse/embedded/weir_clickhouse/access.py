@@ -24,8 +24,8 @@ from .quotas import RESOURCES, Quota
 from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
 from .statement import READS, SESSION, Statement
 
-#: Rights of an administrator of the embedded engine: everything but opening the machine's files and running code,
-#: which ALL would include.
+#: Rights of an administrator of the embedded engine: all except opening the machine's files and running code, which ALL would
+#: include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
     "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES, DISK"
@@ -41,7 +41,7 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 AT_ONCE = "max_concurrent_queries_for_user"
 
 #: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
-#: from being computed before it, where throwIf() and the like would tell of rows that the policy hides.
+#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
 _FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
 
 #: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server
@@ -139,7 +139,7 @@ class Role:
 
     @property
     def at_once(self) -> int | None:
-        """Concurrent statements of one of its users; None without a bound of its own."""
+        """Maximum number of concurrent statements of a user of the role; None if the role sets no limit."""
         return int(self.limits[AT_ONCE]) if AT_ONCE in self.limits else None
 
     def row_filter(self, view: str) -> str:
@@ -165,7 +165,7 @@ class Role:
                     raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
 
     def check_calls(self, statement: Statement, table_functions: frozenset[str], functions: frozenset[str]) -> None:
-        """Raise if a statement calls a table function that this role may not call.
+        """Raise an error if a statement calls a table function that this role may not call.
 
         table_functions, functions: names of the engine's table functions and of its other functions, lower case. A
         name that is both counts as a table function unless it is a safe one.
@@ -177,7 +177,7 @@ class Role:
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
 
     def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
-        """The settings for one request of this role that requests `asked`.
+        """The settings for a request of this role that asks for the settings `asked`.
 
         current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
         for read-only users.

@@ -10,7 +10,7 @@ from . import metrics
 from .connections import Stream
 from .errors import ServerError
 
-#: As much of a body is read at once, octets.
+#: Maximum octets of a body that are read at once.
 _PIECE = 1 << 20
 
 
@@ -117,7 +117,7 @@ class Body:
 
 
 def bounded(pieces: Iterable[bytes], largest: int) -> Iterator[bytes]:
-    """The same pieces, as long as they are no more than `largest` octets together."""
+    """Passes the pieces on; raises an error once they exceed `largest` octets together."""
     seen = 0
     for piece in pieces:
         seen += len(piece)

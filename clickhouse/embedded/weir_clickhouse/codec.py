@@ -176,7 +176,7 @@ _ENCODERS: dict[str, Callable[[], Encoder]] = {
 
 
 def choose(accept: str) -> str | None:
-    """The encoding for a response, the cheapest of those that an Accept-Encoding header admits; None for none."""
+    """The encoding for a response, the cheapest of those that an Accept-Encoding header admits; None if it admits none."""
     offered = set()
     for item in accept.lower().split(","):
         name, _, parameter = item.partition(";")
@@ -186,5 +186,5 @@ def choose(accept: str) -> str | None:
 
 
 def encoder(encoding: str | None) -> Encoder:
-    """The encoder of an encoding that `choose` gave."""
+    """The encoder of an encoding that `choose` returned."""
     return _ENCODERS[encoding]() if encoding else Identity()

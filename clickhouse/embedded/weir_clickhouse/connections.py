@@ -1,9 +1,9 @@
 """Connections that no worker is handling: those with an incomplete request, idle ones, and closing ones.
 
 A worker gets a connection when the head of a request (its line and headers) is complete, so that no client keeps a worker waiting
-before its request. One thread reads all heads. Each has a time limit; their number and their memory are bounded: at the bound the
-oldest connection of an unknown client is closed, or, if users hold most of the room, the oldest connection of the user who holds
-most of it.
+before its request. One thread reads all heads. Every such connection has a time limit, and their number and memory are limited.
+At the limit, the store closes the oldest connection of an unknown client; if users occupy most of the space, it closes the oldest
+connection of the user who occupies the most.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import cheroot.server
 
 from . import metrics
 
-#: Seconds that a connection which is to close is read on, so that the client gets the answer before the reset that
+#: Seconds for which a connection that will be closed is still read, so that the client gets the answer before the reset that
 #: unread octets would cause.
 _LINGER = 2.0
 #: Seconds that a worker waits for the rest of a body after the server was told to stop.
 _LAST = 1.0
 #: A worker that waits for a body looks so often whether the server is stopping, seconds.
 _LOOK = 0.25
-#: As much is read of a connection at once, octets.
+#: Maximum octets that are read from a connection at once.
 _PIECE = 1 << 16
 #: Lines in a head; the parser is slower with each.
 _LINES = 256
@@ -44,9 +44,9 @@ _HEAD_ENDS = re.compile(rb"\n\r?\n")
 class Limits:
     """Time limits for clients. Times are seconds, sizes octets.
 
-    head: for a request's line and headers, from the first octet, or from the connection's begin. idle: between two
+    head: for a request's line and headers, from the first octet, or from the start of the connection. idle: between two
     requests. statement: for the part of the body that holds the statement. data: for the rest of the body, at any one
-    time; `pace` octets buy back a second. connections: maximum number without a worker; heads: maximum octets that
+    time; `pace` octets buy back a second. connections: maximum number of connections without a worker; heads: maximum octets that
     these have sent.
     """
 
@@ -118,7 +118,7 @@ class Stream:
         return out
 
     def readline(self, size: int = -1) -> bytes:
-        """Up to the next line's end, at most `size` octets. Raises as `read1`."""
+        """The octets up to the next line's end, at most `size`. Raises as `read1`."""
         while True:
             end = self._buffer.find(b"\n", 0, size if size >= 0 else len(self._buffer)) + 1
             if not end and 0 <= size <= len(self._buffer):
@@ -180,7 +180,7 @@ class Connection(cheroot.server.HTTPConnection):
         self.until = self.since = 0.0
 
     def close(self) -> None:
-        """Close, or hand over to be closed soon."""
+        """Close the connection, or hand it over to be closed soon."""
         if self.lingers and self.server.ready:
             self.rfile.close()
             with suppress(OSError):
@@ -188,7 +188,7 @@ class Connection(cheroot.server.HTTPConnection):
                 self.server.waiting.linger(self)
                 return
         self.lingers = False
-        # The file holds the socket open, and would until the next collection of garbage.
+        # The file would hold the socket open until the next garbage collection.
         with suppress(OSError, ValueError):
             self.wfile.close()
         super().close()
@@ -292,12 +292,12 @@ class Waiting(cheroot.connections.ConnectionManager):
         now = self._clock()
         for conn in self._held():
             if conn.until < now:
-                # Nothing is wrong with one that was idle, or was to be closed.
+                # A connection that was idle, or was to be closed, is no error.
                 begun = len(conn.rfile) or not conn.answered
                 self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
 
     def _drop_oldest(self, cause: str) -> None:
-        """Drop the oldest stranger; if users hold most of the room, the oldest connection of the user who holds most."""
+        """Drop the oldest connection of an unknown client; if users occupy most places, the oldest of the user with the most."""
         held = self._held()
         strangers = [conn for conn in held if not conn.known]
         users = collections.Counter(conn.user for conn in held if conn.known)

@@ -6,7 +6,8 @@ rows would be lost. So the server, when it starts, withdraws ids without a part,
 writes when it drops a part.
 
 The engine does not write these logs to the disk with fsync, as it does with parts. After a power cut the rows of an acknowledged
-insert would be there and its id would not, and the same insert would count twice. So the server does it before it acknowledges.
+insert would be on the disk and its id would not, and a repeat of the insert would count twice. So the server itself writes the
+logs to the disk before it acknowledges an insert.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Blocks:
 
 
 class OnDisk:
-    """The logs of all tables below these folders, and how much of each is on the disk."""
+    """The logs of all tables below these folders, and how many octets of each are on the disk."""
 
     def __init__(self, folders: Iterable[str]) -> None:
         self._folders = [Path(folder) for folder in folders]
@@ -83,11 +84,11 @@ def logs(table: Iterable[str]) -> list[Path]:
 
 
 def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
-    """Part and block id of every insert that the logs know and none of the table's parts holds."""
+    """Part and block id of every insert that the logs contain but no part of the table holds."""
     known: dict[str, str] = {}
     for file in files:
         for line in file.read_text().splitlines():
-            # A last line that was cut off is none; the engine does not know it either.
+            # Ignore a last line that was cut off, as the engine does.
             operation, part, block, *_ = [*line.split("\t"), "", ""]
             if operation == _ADD and block:
                 known[block] = part
@@ -108,7 +109,7 @@ def lost(files: Iterable[Path], parts: Iterable[str]) -> list[tuple[str, str]]:
 def take_back(log: Path, entries: Iterable[tuple[str, str]]) -> None:
     """Record in the newest log that these ids are gone; its table must be detached."""
     with log.open("r+b") as file:
-        # A line that was cut off must not take the first of ours with it.
+        # End a line that was cut off, so that it does not spoil our first line.
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":

@@ -103,7 +103,7 @@ class Engine:
     def start(self) -> None:
         """Lock the directory and open the engine. Raises EngineBusy, OSError, ServerError."""
         self._front.mkdir(parents=True, exist_ok=True)
-        # Opened without truncating: what the owner wrote in it is the message for the next.
+        # Opened without truncating: the error message shows the text that the owner wrote into the file.
         self._lock = open(self._front / "lock", "a+", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +163,7 @@ class Engine:
                 "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
                 " AND last_successful_update_time + lifetime_max < now()"
             ):
-                # One that cannot be read keeps what it had, and is tried again.
+                # A dictionary whose source cannot be read keeps its data, and is tried again.
                 with suppress(RuntimeError):
                     self.admin_rows(f"SYSTEM RELOAD DICTIONARY {identifier(database)}.{identifier(name)}")
 
@@ -272,7 +272,7 @@ class Engine:
             settings.setdefault("deduplicate_insert", "disable")
         if request.role.readonly:
             settings["readonly"] = "1"
-            # One question must leave memory for the inserts.
+            # A single query must leave memory for inserts.
             most = self._memory * 6 // 10
             settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
         changes = []
@@ -357,7 +357,8 @@ class Engine:
             except RuntimeError as error:
                 failure = ServerError.from_engine(str(error))
                 if failure.code == 62:
-                    # The text shown would not be the client's: let the engine complain of the client's own.
+                    # The error would show a text that is not the client's: let the engine report the error in the client's own
+                    # text.
                     with suppress(RuntimeError):
                         result = connection.query(statement.text, output_format, params=dict(request.params))
                         yield bytes(result.bytes())
@@ -433,7 +434,7 @@ class Engine:
             raise ServerError(48, "INSERT in FORMAT Npy is not supported by the embedded server: it needs a file")
         if hides_comment(statement):
             raise ServerError(36, "log_comment of an INSERT is a parameter of the URL here, not one of its SETTINGS")
-        # This end stays open until the insert is over, so that what was written to the pipe waits for the engine.
+        # This end stays open until the insert is over, so that data written to the pipe waits for the engine.
         held, pipe = os.pipe()
         waker, wake = os.pipe()
         text = with_input(statement, f"/proc/self/fd/{held}", data_format)

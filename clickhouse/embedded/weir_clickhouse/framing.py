@@ -17,7 +17,7 @@ from .errors import ServerError
 
 _HEAD = struct.Struct("<BII")
 _NONE, _LZ4, _ZSTD = 0x02, 0x82, 0x90
-#: As large a frame as ClickHouse itself takes (DBMS_DEFAULT_MAX_COMPRESSED_SIZE is 1 GiB; nobody sends more than some MiB).
+#: Maximum size of a frame; ClickHouse itself accepts 1 GiB (DBMS_DEFAULT_MAX_COMPRESSED_SIZE), but clients send at most some MiB.
 _LARGEST = 1 << 28
 _BLOCK = 1 << 20
 

@@ -225,7 +225,7 @@ def _begins_number(before: Token | None) -> bool:
 
 
 def _digits(text: bytes, at: int, allowed: frozenset[int], *, first: bool) -> int:
-    """The end of a run of digits with single underscores between them; `first`: none may come first."""
+    """The end of a run of digits with single underscores between them; `first`: no underscore may come first."""
     while at < len(text):
         if text[at] in allowed:
             first = False

@@ -62,13 +62,13 @@ def statement(params: Mapping[str, str], pieces: Iterator[bytes]) -> tuple[State
 
 
 def _longest(params: Mapping[str, str]) -> int:
-    """Octets that the statement may have."""
+    """Maximum length of the statement in octets."""
     asked = params.get("max_query_size", "")
     return min(max(_STATEMENT, int(asked[:10]) if asked.isdecimal() else 0), _LONGEST_STATEMENT)
 
 
 def _parse(text: bytes, longest: int, *, complete: bool) -> Statement:
-    """As `parse`, for a text of any length whose statement is short."""
+    """Does what `parse` does, for a text of any length whose statement is short."""
     found = None
     if complete and len(text) <= longest:
         return parse(text, complete=True)

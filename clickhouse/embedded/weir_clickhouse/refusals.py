@@ -252,8 +252,8 @@ def _only(items: Sequence[Token], begin: int) -> Token | None:
 
 
 def _is_value(items: Sequence[Token], closing: Mapping[int, int], begin: int) -> bool:
-    """Whether the argument that begins at `begin` names no columns: a text, or a name that may stand for one, is in it only
-    within a tuple, a list or a call. Parentheses around one thing are not there."""
+    """Whether the argument that begins at `begin` names no columns: a text, or a name that may stand for a text, is in it only
+    within a tuple, a list or a call. Parentheses around a single item are ignored."""
     at, depth = begin, 0
     while at < len(items) and (depth or not items[at].is_symbol(",")):
         token = items[at]
@@ -328,8 +328,8 @@ def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]
 def settings_clauses(statement: Statement) -> list[str]:
     """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written.
 
-    Besides, of the settings that no request may change, each that is given a value anywhere after the first SETTINGS:
-    where the engine reads a list otherwise than this does, they are found all the same.
+    Besides, every setting that no request may change and that is assigned a value anywhere after the first SETTINGS: this finds
+    such a setting even where the engine parses a list differently.
     """
     names: list[str] = []
     items = statement.items
@@ -373,7 +373,7 @@ def _written(statement: Statement, token: Token) -> str:
 
 
 def _after_value(items: Sequence[Token], closing: Mapping[int, int], at: int) -> int:
-    """The place after the value of a setting that begins at `at`: a literal, a name, a call, or what is in brackets."""
+    """The place after the value of a setting that begins at `at`: a literal, a name, a call, or a bracketed expression."""
     while at < len(items) and items[at].kind is Kind.SYMBOL and items[at].value in "+-":
         at += 1
     if at < len(items) and not _is_any(items[at], ")]}"):

@@ -44,7 +44,7 @@ class Server(cheroot.server.HTTPServer):
 
     @property
     def can_add_keepalive_connection(self) -> bool:
-        """Always: `Waiting` itself bounds their number."""
+        """Always: `Waiting` itself bounds the number of connections."""
         return bool(self.ready)
 
     def break_off(self) -> None:

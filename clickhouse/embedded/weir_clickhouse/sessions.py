@@ -28,7 +28,7 @@ _WAIT = 2.0
 
 @dataclass
 class Session:
-    """The state of one session; without a `session_id`, of one request only."""
+    """The state of one session, or of a single request without a `session_id`."""
 
     named: bool
     settings: dict[str, str] = field(default_factory=dict)

@@ -45,7 +45,7 @@ class Incomplete(Exception):
 def parse(text: bytes, *, complete: bool) -> Statement:
     """Cut the statement out of `text`, which may be followed by an INSERT's data.
 
-    complete: `text` is the whole text. If it is not, raises Incomplete when it needs more. Raises ServerError 62 for
+    complete: `text` is the whole text; otherwise this raises Incomplete when it needs more. Raises ServerError 62 for
     anything but one statement of ClickHouse's lexis.
     """
     items: list[Token] = []

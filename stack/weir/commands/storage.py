@@ -54,8 +54,8 @@ def roll_up(
         str | None, typer.Option(help="Only this day, such as 2026-11-20; otherwise every day that changed.")
     ] = None,
 ) -> None:
-    """Write the hourly rows of all that is stored, and the daily lists (talkers_daily, mixes_daily) of finished days. The
-    service does this by itself, when late records have come.
+    """Write the hourly rows of all that is stored, and the daily lists (talkers_daily, mixes_daily) of finished days.
+    The service does this by itself when late records arrive.
 
     Example: weir storage roll-up --day 2026-11-20
     """
@@ -75,7 +75,8 @@ def roll_up(
 
 
 def write_hours() -> None:
-    """Write the hourly rows of what is stored by now. The service does this every minute; on a cluster, run it from a timer.
+    """Write the hourly rows of all records that are stored by now. The service does this every minute; on a cluster,
+    run it from a timer.
 
     Example: weir storage hours
     """

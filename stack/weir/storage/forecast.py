@@ -124,7 +124,7 @@ class Survey:
     budget: int
     full: date | None
     now: float
-    beyond: int = 0  # octets beyond the budget that nothing may be dropped for
+    beyond: int = 0  # octets beyond the budget even after all possible drops
 
     @property
     def used(self) -> int:

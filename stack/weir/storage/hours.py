@@ -1,10 +1,11 @@
-"""Hourly rows of the raw records, each flow counted once: what `weir storage` does every minute.
+"""Hourly rows of the raw records, each flow counted once: `weir storage` writes them every minute.
 
-Which probe's records of a flow count is known when all have reported, so the store's views cannot fill the hourly tables
-from each block that comes. Instead, minutes after their end, the service adds the intervals of the current hour. If
-more records of what is written come later, it writes, once no more come, the difference between what the hour has and
-what it should have. Nothing is written twice or lost, whenever the service or the store is killed: each block is
-first made in a table of its own, then noted with a token, then written under this token.
+Only when all probes have reported is it known which probe's records of a flow count, so the store's views cannot fill
+the hourly tables from each inserted block. Instead, the service adds each interval of the current hour some minutes
+after the interval's end. If more records of a written hour come later, the service waits until no more come, and writes
+the difference between the rows that the hour has and those that it should have. Nothing is written twice or lost,
+whenever the service or the store is killed: the service first makes each block in a separate table, then notes it with
+a token, then writes it under this token.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ from weir.schema import hourly
 from weir.storage.times import DAY_S, iso, seconds
 
 HOUR_S = 3600
-#: An interval is rolled up so many seconds after its end: the records of nearly all probes are stored by then.
+#: Seconds from an interval's end until it is rolled up: the records of nearly all probes are stored by then.
 _DELAY_S = 120
-#: Late records are added when for so long no more came, or when they have waited for an hour: windows take them for as long.
+#: Seconds without further late records after which they are added; after an hour they are added in any case. Windows
+#: accept late data for as long.
 _SETTLED_S = 300
-#: Records that are rolled up in one statement: it keeps a row of each in memory.
+#: Maximum number of records that one statement rolls up, because it keeps a row of each in memory.
 PART = 1_000_000
 
 _ENDED = ("dropping", "closed")
 #: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
 _STAGED = "hours_staged_"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
-#: One block, whatever its size: a token stands for one block. A view that repeats it knows it by the same token.
+#: Insert one block, whatever its size, because a token stands for one block. Views that pass a repeat on recognise it
+#: by the same token.
 _ONE_BLOCK = {
     "max_threads": "1",
     "max_insert_threads": "1",
@@ -57,7 +60,7 @@ class HoursFailed(WeirError):
 
 @dataclass(frozen=True)
 class Hour:
-    """What is noted of an hour; times in seconds."""
+    """A row of the table `hours`: how far an hour is rolled up; times in seconds."""
 
     hour: int
     until: int
@@ -69,13 +72,13 @@ class Hour:
 
 @dataclass(frozen=True)
 class Changed:
-    """An hour of which more records arrived than are in its rows, or that is not noted (`was` is None)."""
+    """An hour with more arrived records than its rows count, or an hour without a row in `hours` (`was` is None)."""
 
     hour: int
     was: Hour | None
     arrived: int  # records
-    written: int  # of these, those before `was.until`
-    before: int  # of these, those before the moment that `changed` was given
+    written: int  # part of `arrived`: records before `was.until`
+    before: int  # part of `arrived`: records before the moment passed to `changed`
     waits_since: int
     last: int
 
@@ -90,7 +93,7 @@ class Changed:
 
 
 def noted(admin: ClickHouse, where: str = "1") -> list[Hour]:
-    """What is noted of hours."""
+    """The rows of `hours` that meet a condition."""
     columns = "toUnixTimestamp(hour) AS hour, toUnixTimestamp(until) AS until, records, generation, toString(state) AS state, token"
     return [
         Hour(**row)
@@ -99,8 +102,9 @@ def noted(admin: ClickHouse, where: str = "1") -> list[Hour]:
 
 
 def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_current: int = 0) -> list[Changed]:
-    """Hours (of a day) of which records arrived that are not in the hourly rows, the newest first. before, of_current: moments, seconds, of
-    which the second is for the hour that it is in.
+    """Hours (of a day) with arrived records that are not in the hourly rows, the newest first. before, of_current:
+    times in seconds up to which `Changed.before` counts; of_current applies to the hour that contains it, before to all
+    others.
     """
     current = f"if(a.hour = toDateTime({of_current // HOUR_S * HOUR_S}, 'UTC'), {of_current}, {before})"
     of_day = f"WHERE toDate(ts) = '{day}'" if day else ""
@@ -138,7 +142,7 @@ def roll_up(
 ) -> Iterator[tuple[str, int]]:
     """Bring the hourly rows (of a day) up to date. Yields each hour and its number of records, when it is written.
 
-    all_now: everything that is stored, instead of waiting for late records. failed: keeps, from one call to the next, the
+    all_now: roll up everything that is stored, instead of waiting for late records. failed: keeps, from one call to the next, the
     hours whose rows could not be written, and why; they are tried after the others. Without it, raises HoursFailed at the
     end.
     """
@@ -192,7 +196,7 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> Non
 
 def drop_day(admin: ClickHouse, day: date) -> None:
     """Note that the raw records of a day are being dropped: its hourly rows are final, and records that come later make
-    rows of their own. To be followed by `dropped`, at once or after a kill.
+    rows of their own. Call `dropped` next; after a kill, `roll_up` does.
     """
     begin = seconds(day)
     of_day = noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}")
@@ -204,7 +208,7 @@ def drop_day(admin: ClickHouse, day: date) -> None:
 
 
 def dropped(admin: ClickHouse) -> None:
-    """Drop what `drop_day` noted."""
+    """Drop the raw records of the days that `drop_day` noted."""
     begun = noted(admin, "state = 'dropping'")
     for name in sorted({datetime.fromtimestamp(one.hour, UTC).strftime("%Y%m%d") for one in begun}):
         admin.execute(f"ALTER TABLE flows DROP PARTITION {name}", max_partition_size_to_drop="0")
@@ -213,8 +217,8 @@ def dropped(admin: ClickHouse) -> None:
 
 
 def close(admin: ClickHouse, begin: int, end: int) -> None:
-    """Note that the hourly rows of a time are dropped. While raw records of an hour are left, nothing more is added to it: they
-    would all come back.
+    """Note that the hourly rows of a time span are dropped. While raw records of an hour are left, the service adds
+    nothing to the hour: all its rows would come back.
     """
     raw = f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) AS hour FROM flows WHERE ts >= {begin} AND ts < {end}"
     left = {row["hour"] for row in admin.rows(raw)}
@@ -236,7 +240,7 @@ def arrears(admin: ClickHouse, now: float) -> tuple[float, int]:
 
 
 def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_now: bool) -> bool:
-    """Write what an hour lacks before `until`, or find that it is too early to."""
+    """Write the rows that an hour lacks before `until`; false if it lacks none, or if it is too early."""
     was = one.was
     if not one.before or until <= one.hour:
         return False
@@ -246,7 +250,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
             return False  # an hour that is over, and more of it is coming
         held, raw = _rows_of(admin, one.hour)
         if held > raw:
-            # Rows of an earlier version, made of more records than are left: they stay as they are.
+            # An earlier version made the rows from more records than are left: they stay as they are.
             _note(admin, Hour(one.hour, one.hour + HOUR_S, one.arrived, state="closed"))
             return False
         if held:
@@ -256,7 +260,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
         return True
     if was.state == "unfinished" or (ripe and one.written != was.records):
         if was.state == "done" and _rows_of(admin, one.hour)[1] <= one.written - was.records:
-            # Somebody dropped the raw records, or a TTL did: what the hour has stays, and late records are added.
+            # Somebody, or a TTL, dropped the raw records: the hour's rows stay, and late records are added.
             was = replace(was, generation=was.generation + 1)
         _correct(admin, replace(was, until=max(until, was.until), records=max(one.before, one.written)))
         return True
@@ -267,7 +271,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
 
 
 def _append(admin: ClickHouse, was: Hour, until: int) -> None:
-    """Write the next minutes of an hour, as many in a block as have no more than `PART` records."""
+    """Write the next minutes of an hour in blocks of whole minutes with at most `PART` records, or of one minute."""
     minutes = admin.rows(
         "SELECT toUnixTimestamp(a.ts) AS minute, sum(a.records) AS records FROM arrivals AS a"
         f" WHERE toUnixTimestamp(a.ts) >= {was.until} AND toUnixTimestamp(a.ts) < {until} GROUP BY minute ORDER BY minute"
@@ -305,7 +309,7 @@ def _correct(admin: ClickHouse, then: Hour) -> None:
 
 
 def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
-    """Write a block, and note the hour as it is then."""
+    """Write a block, and note the state of the hour after it."""
     staged = _staged(then)
     admin.execute(f"DROP TABLE IF EXISTS {staged} SYNC")
     admin.execute(
@@ -346,7 +350,7 @@ def _failed(admin: ClickHouse, causes: dict[int, WeirError], hour: int, error: W
 
 
 def _note(admin: ClickHouse, one: Hour) -> None:
-    # The newest holds, even if the store's clock was set back since the last one.
+    # The newest row counts, even if the store's clock was set back since the last one.
     last = f"(SELECT max(noted_at) FROM hours WHERE hour = toDateTime({one.hour}, 'UTC'))"
     admin.execute(
         "INSERT INTO hours (hour, until, records, generation, state, token, noted_at)"
@@ -357,7 +361,7 @@ def _note(admin: ClickHouse, one: Hour) -> None:
 
 
 def _one_way(admin: ClickHouse) -> bool:
-    """Whether several probes see one direction only."""
+    """Whether more than one probe sees only one direction."""
     return bool(admin.rows("SELECT count() > 1 AS several FROM v_probes WHERE one_way")[0]["several"])
 
 

@@ -36,7 +36,7 @@ class Partition:
 
     @property
     def day(self) -> date:
-        """The day it begins on, UTC; all of it, for the raw records."""
+        """The day on which the partition begins, UTC; a partition of raw records is that whole day."""
         return datetime.fromtimestamp(self.begin, UTC).date()
 
     @property
@@ -45,17 +45,20 @@ class Partition:
 
     @property
     def law(self) -> bool:
-        """Whether the law fixes its retention."""
+        """Whether the law fixes the partition's retention."""
         return self.tier in TIERS and TIERS[self.tier].law
 
     def ended(self, now: float) -> int:
-        """Its end; for a partition in the future, which a wrong clock may have caused, the time it was first seen."""
+        """The partition's end; if it lies in the future, as a wrong clock may cause, the time at which it was first
+        seen."""
         return self.end if self.begin <= now else self.first_seen
 
     def age_s(self, now: float) -> float:
-        """Seconds since its end or since it was first seen, whichever is less; for legally required data, since its end.
+        """Seconds since the partition's end or since it was first seen, whichever is less; for legally required data,
+        since the end.
 
-        Its last change does not count, because merges and removals rewrite parts without making records younger.
+        The partition's last change does not count, because merges and removals rewrite parts without making records
+        younger.
         """
         return now - (self.ended(now) if self.law else max(self.ended(now), self.first_seen))
 
@@ -223,7 +226,7 @@ def due_columns(
 
 
 def columns_held(admin: ClickHouse) -> dict[tuple[str, str], set[str]]:
-    """Of the columns that `due_columns` may request, those that still hold values, by table and partition."""
+    """The columns that still hold values, among those that `due_columns` may request, by table and partition."""
     wanted = {(table, column) for tier in TIERS.values() for table, own in tier.columns.items() for column in own}
     pairs = ", ".join(f"('{table}', '{column}')" for table, column in sorted(wanted))
     rows = admin.rows(

@@ -100,11 +100,12 @@ class _RollUp:
     lists: dict[str, str]
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
-        """Changes whenever the source of that day changes: hours rolled up, raw records removed, windows written again."""
+        """A value that changes whenever the source of that day changes: hours rolled up, raw records removed, windows
+        written again."""
         if self.source == "hosts_daily":
             rolled = f"SELECT sum(cityHash64(hour, until, records, generation)) AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
             return (int(admin.rows(rolled)[0]["it"]) + raw_rows) % 2**64
-        # The newest versions alone: a merge that removes older ones changes nothing.
+        # Only the newest versions count, so that a merge that removes older ones changes nothing.
         newest = f"SELECT {_WINDOWS_OF} AS list, ts, max(version) AS newest FROM {self.source} WHERE {_of_day(day)} GROUP BY list, ts"
         return int(admin.rows(f"SELECT sum(cityHash64(list, ts, newest)) AS it FROM ({newest})")[0]["it"])
 

@@ -103,7 +103,8 @@ def keep(
 
 
 def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -> None:
-    """Write hourly rows, the newest first. After an upgrade or a backlog there are many: others wait for the lock, too."""
+    """Write hourly rows, the newest first. After an upgrade or a backlog there are many: other processes wait for the
+    lock, too."""
     end = time.monotonic() + _HOURS_AT_MOST_S
     for _ in hours.roll_up(admin, now, failed=failing):
         if time.monotonic() > end:
@@ -111,7 +112,8 @@ def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -
 
 
 def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
-    """Roll up what is left of a day of raw records; raises WeirError rather than let it be dropped without."""
+    """Roll up the rest of a day of raw records; raises WeirError if that fails, so that the day is not dropped without
+    its hourly rows."""
     for _ in range(_ROUNDS):
         for _ in hours.roll_up(admin, now, one.day, all_now=True):
             pass
@@ -128,16 +130,16 @@ def _of_which(law: int) -> str:
 _SIZE = prometheus_client.Gauge("weir_storage_octets", "Bytes that a tier takes on disk", ["tier"])
 _BUDGET = prometheus_client.Gauge("weir_storage_budget_octets", "Bytes that the store may take")
 _BEYOND = prometheus_client.Gauge(
-    "weir_storage_beyond_budget_octets", "Bytes beyond the budget that nothing may be dropped for"
+    "weir_storage_beyond_budget_octets", "Bytes by which the store exceeds its budget even after all possible drops"
 )
 _FREE = prometheus_client.Gauge("weir_storage_disk_free_octets", "Free bytes on the store's disk")
 _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
     "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
-#: So often the hours of a day that is to be dropped are written, if more records keep arriving.
+#: Maximum number of times that the hours of a day are written before the day is dropped, if more records keep arriving.
 _ROUNDS = 5
-#: Hourly rows are written so often, and for so long at a time.
+#: How often hourly rows are written, and how long one such run may last, in seconds.
 _HOURS_EVERY_S = 60
 _HOURS_AT_MOST_S = 60
 _ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])

@@ -101,7 +101,7 @@ pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
             format!("{:?} is not a protocol: use netflow5, netflow9, ipfix, sflow or nprobe", args.protocol)
         })
         .map_err(Failure::start)?;
-    // A reader of the file expects the present time.
+    // The reader of the file expects datagrams of the present time.
     let now = if args.write.is_some() { (wall_clock_ns() / 1_000_000_000) as u32 } else { NOW };
     let interval = (INTERVAL_MS / 1000) as u32;
     let exporter = Exporting {
@@ -121,7 +121,7 @@ pub fn decode(args: &BenchDecodeArgs) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    // Every round has the same datagrams: they are not to be taken for copies.
+    // Every round has the same datagrams, which must not count as copies.
     let mut decoder = Decoder::new(DecodeLimits { datagrams: 0, ..DecodeLimits::default() });
     let received_ns = i64::from(NOW) * 1_000_000_000;
     let decode = |data: &[u8], receiver: &mut Receiver| {
@@ -233,7 +233,7 @@ impl Metering {
 
 /// A simulated exporter.
 struct Exporting {
-    /// When it exports, s from the Unix epoch: the end of an interval.
+    /// Time of its exports, s from the Unix epoch: the end of an interval.
     now: u32,
     /// How long its flows lasted, ms.
     lasting_ms: u32,

@@ -58,10 +58,11 @@ pub struct GenerateArgs {
     /// Approximate number of different sources of all probes in 30 s
     #[arg(long, value_name = "N", default_value_t = 96_000)]
     pub sources: u32,
-    /// Number of distinct flows per worker, through which records cycle; without it each record is a flow of its own
+    /// Number of distinct flows per worker, through which records cycle; without this option each record is a flow of
+    /// its own
     #[arg(long, value_name = "N")]
     pub flows: Option<u64>,
-    /// Percentage of records that belong to a flood: each a SYN from any address to a single one
+    /// Percentage of records that belong to a flood: each a SYN from any address to a single address
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub flood: u32,
     /// Length of the intervals

@@ -35,7 +35,7 @@ pub struct MeterArgs {
     /// Capture files
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// How often to meter them
+    /// Number of times to meter the captures
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub repeat: u32,
     /// Encode every record as a FlowBatch

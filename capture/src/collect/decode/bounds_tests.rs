@@ -1,4 +1,4 @@
-//! What one sender can cost the others, and what stays known over a restart.
+//! The effect that one sender can have on others, and the state that survives a restart.
 
 use super::tests::*;
 use super::vendor_tests::{SHORT, all, row, short};
@@ -21,10 +21,10 @@ fn samples_lost_while_the_collector_restarts_are_reported() {
     (1..=10).for_each(|number| _ = feed(&mut before, &sample(number)));
     let mut after = Decoder::default();
     after.restore(&before.save()).unwrap();
-    // Sixteen are sent meanwhile.
+    // The exporter sends sixteen samples between the save and the restore.
     feed_at(&mut after, HOME, NOW_MS + 1000, &sample(27));
     assert_eq!((after.counts().samples.lost, after.counts().losses.lost), (16, 16));
-    // The newer of two states holds, whichever is read last.
+    // The newer of two saved states counts, whichever is restored last.
     for order in [[&before, &after], [&after, &before]] {
         let mut decoder = Decoder::default();
         order.into_iter().for_each(|state| decoder.restore(&state.save()).unwrap());

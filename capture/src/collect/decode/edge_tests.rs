@@ -1,4 +1,4 @@
-//! Rare forms of messages, and the bounds of what is kept.
+//! Rare forms of messages, and the bounds of the stored state.
 
 use super::tests::*;
 use super::vendor_tests::{SHORT, all, row, short};
@@ -71,7 +71,7 @@ fn a_rate_of_v9_may_be_of_a_template() {
 fn a_rate_that_is_known_stays_known_when_another_template_announces_sampling() {
     let state = |decoder: &Decoder| decoder.exporters().next().unwrap().sampling_state.name();
     let again = options_template(401, &[(0, 149, 4)], &[(0, 34, 4)]);
-    // A rate; and a way of choosing packets without one.
+    // A sampling rate; and a selection method that has none.
     for (fields, values, name) in
         [([(0, 34, 4), (0, 304, 2)], [100, 0], ""), ([(0, 305, 4), (0, 304, 2)], [0, 5], "not_understood")]
     {
@@ -105,7 +105,7 @@ fn of_too_many_exporters_the_next_ones_in_turn_are_examined() {
             feed_at(&mut decoder, address, NOW_MS + i64::from(number), &v5(at, UPTIME, 0, &[]));
         }
     };
-    // 32 that are heard often, 32 that were heard once; then two more.
+    // 32 exporters that send often, 32 that sent once; then two more.
     (0..32).for_each(|number| hear(number, 9));
     (32..64).for_each(|number| hear(number, 1));
     hear(100, 1);

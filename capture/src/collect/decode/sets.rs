@@ -16,7 +16,7 @@ use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::totals::{Follows, Report, Settled};
 use crate::collect::limits::DecodeLimits;
 
-/// IE 136 in a record of a flow that goes on.
+/// Value of IE 136 in the record of a flow that continues.
 const ACTIVE_TIMEOUT: u8 = 2;
 /// One message, taken apart.
 pub(super) struct Message<'m, T> {
@@ -47,7 +47,7 @@ impl<T: Take> Message<'_, T> {
                 }
                 return sum;
             }
-            // Of a set that breaks off the records before are whole.
+            // If a set is cut off, the records before the cut are complete.
             let (set, rest) = data.split_at_checked(length).unwrap_or((data, &[]));
             let is_cut = set.len() < length;
             if is_cut {
@@ -123,7 +123,7 @@ impl<T: Take> Message<'_, T> {
             count += 1;
             match values.complete(&template.shape, &moment, self.limits) {
                 Ok(mended) => {
-                    // Such as ASA's at the end of a connection, which has its counts too.
+                    // It may have counts as well, such as Cisco ASA's event at the end of a connection.
                     if template.event {
                         let (event, _) = event::read(template.present(), record, &moment, self.limits);
                         if event.happened() {
@@ -167,7 +167,7 @@ impl<T: Take> Message<'_, T> {
                         counts.count(Refusal::Absurd);
                         continue;
                     }
-                    // What is said of a record that is taken.
+                    // Counts about a record that is used.
                     if mended {
                         counts.count(Refusal::TimeClamped);
                     }
@@ -232,7 +232,7 @@ impl<T: Take> Message<'_, T> {
     fn templates(&mut self, mut set: &[u8], options: bool) {
         let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
         while set.len() >= 4 {
-            // An id of 0 is where padding begins.
+            // Padding begins at an id of 0.
             if set[..2] == [0, 0] {
                 return;
             }
@@ -250,7 +250,7 @@ impl<T: Take> Message<'_, T> {
     fn template(&mut self, id: u16, scopes: u16, fields: Vec<TemplateField>, options: bool) {
         let ipfix = self.exporter.info.protocol == Protocol::Ipfix;
         if fields.is_empty() && ipfix {
-            // Withdrawn (RFC 7011, section 8.1): this one, or all of the kind.
+            // Withdraws this template, or all of its kind (RFC 7011, section 8.1).
             match id {
                 2 => self.withdraw(|_, known| known.template.scopes.is_none()),
                 3 => self.withdraw(|_, known| known.template.scopes.is_some()),
@@ -275,7 +275,7 @@ impl<T: Take> Message<'_, T> {
                 self.exporter.keep(self.at, id, KnownTemplate::new(template, now_ms), self.limits);
             }
             Err(cause) => {
-                // Whatever had this id before, its records are not to be read by it.
+                // An earlier template with this id must not be used for the new one's records.
                 self.withdraw(|of, _| of == id);
                 self.exporter.counts.count(cause);
                 return;

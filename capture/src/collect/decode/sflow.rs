@@ -61,7 +61,7 @@ pub(super) fn datagram(
     let share = exporters.share(limits);
     let exporter = exporters.get(&info, limits);
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: Some(uptime), boot_ms: None };
-    // Of whatever port: the agent is who it says it is.
+    // The port does not matter: the agent names itself.
     let at = exporter.talk(Session::from(address), sequence, limits);
     let sent_ms = i64::from(uptime);
     let holds = |counting: &Counting, uptime_runs_on: bool| {
@@ -108,7 +108,7 @@ pub(super) fn datagram(
 /// Hands over the counters of an interface; other records of the sample are left out.
 fn counters(exporter: &mut Exporter, octets: &[u8], expanded: bool, take: &mut impl Take) {
     let mut words = Words(octets);
-    // Number, source and how many records; nobody reads these counters without their records.
+    // Sequence number, source, and number of records; without the records they are useless.
     let head = if expanded { 16 } else { 12 };
     if words.octets(head).is_none() {
         exporter.counts.count(Refusal::BadLength);
@@ -161,7 +161,7 @@ fn sample(octets: &[u8], expanded: bool) -> Option<Sample<'_>> {
     };
     let source = u64::from(source.0) << 32 | u64::from(source.1);
     let [input, output] = interfaces.map(|(format, value)| {
-        // Other formats: a reason to discard, a number of interfaces.
+        // Other formats state a reason for discarding, or a number of interfaces.
         let known = format == 0 && value != UNKNOWN && value != UNKNOWN_COMPACT;
         if known { value } else { 0 }
     });

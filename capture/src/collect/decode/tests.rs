@@ -169,7 +169,7 @@ fn netflow_v5() {
     assert_eq!((records[1].ports, records[1].protocol, records.len()), ([0, 0x0800], 1, 2));
     let known = decoder.exporters().next().unwrap();
     assert_eq!((known.info.protocol, known.info.domain, known.counts.records), (Protocol::NetflowV5, 0x0102, 2));
-    // The next one is 3 records on: one was lost.
+    // The next message is 3 records further: one record was lost.
     feed(&mut decoder, &v5(3, UPTIME, 0, &[v5_record(17, [1, 2], UPTIME, UPTIME)]));
     assert_eq!(decoder.counts().losses, Losses { lost: 1, ..Losses::default() });
 }
@@ -216,7 +216,7 @@ fn v9_counts_datagrams_and_sees_a_restart() {
     assert_eq!(decoder.counts().losses.lost, 2);
     feed(&mut decoder, &v9(11, std::slice::from_ref(&data)));
     assert_eq!((decoder.counts().losses.lost, decoder.counts().losses.late), (1, 1));
-    // After a start anew its template is another one with the same id, and records wait for it.
+    // After the exporter's restart, its template differs but has the same id, and records wait for the new template.
     let short = set(256, &[10, 0, 0, 9, 10, 0, 0, 8, 0, 0, 0, 5]);
     assert!(
         feed_at(&mut decoder, HOME, NOW_MS + 60_000, &v9_at(100, NOW + 60, 0, std::slice::from_ref(&short))).is_empty()
@@ -281,7 +281,7 @@ fn ipfix_biflow_with_lengths_reduced() {
     };
     assert_eq!(plain(feed(&mut decoder, &data)), [expected]);
     assert_eq!(decoder.exporters().next().unwrap().info.protocol, Protocol::Ipfix);
-    // Records are numbered, not messages.
+    // Sequence numbers count records, not messages.
     let two = set(300, &[ipfix_record(1, NOW_MS), ipfix_record(2, NOW_MS)].concat());
     feed(&mut decoder, &ipfix(1, std::slice::from_ref(&two)));
     feed(&mut decoder, &ipfix(10, &[two]));
@@ -326,7 +326,8 @@ fn variable_length_and_ntops_elements() {
     assert_eq!(records.len(), 2);
     let (record, server_name, dns_query) = &records[1];
     assert_eq!((server_name.as_str(), dns_query.as_str()), ("weir.test", "example.test"));
-    // Both halves of both ways; OUT_PKTS are the destination's in a template of nProbe's.
+    // Both halves of the round trip, and counts of both directions; in a template of nProbe, OUT_PKTS counts the
+    // destination's packets.
     assert_eq!((record.handshake_rtt_us, record.application_id, record.initiator_known), (14_000, 91, true));
     assert_eq!((record.sent[0].packets, record.sent[1].packets), (5, 4));
     assert_eq!((record.sent[0].retransmissions, record.sent[1].out_of_order), (2, 1));
@@ -419,7 +420,7 @@ fn impossible_times_are_mended_and_counted() {
     };
     assert_eq!(times(feed(&mut decoder, &message), NOW_MS), [(0, 0), (0, 0), (-20, -20), (-20, -10)]);
     assert_eq!(decoder.counts().of(Refusal::TimeClamped), 3);
-    // A clock that is two days off.
+    // An exporter's clock that is two days off.
     let received = NOW_MS + 2 * 86_400_000;
     assert_eq!(times(feed_at(&mut decoder, HOME, received, &again), received)[3], (-20, -10));
     assert_eq!(decoder.counts().of(Refusal::ClockOff), 1);
@@ -548,7 +549,7 @@ fn floods_are_bounded() {
     let many: Vec<u8> = (0..=255).flat_map(|sampler| [0, 0, 0, 7, sampler, 0, 0, 0, 2]).collect();
     feed(&mut decoder, &ipfix(0, &[options, set(400, &many)]));
     assert_eq!(decoder.counts().of(Refusal::OptionsForgotten), 246);
-    // One that is heard often is not forgotten for many that are heard once.
+    // The decoder does not forget an exporter that sends often in favour of many that send once.
     for from in 0..1000u16 {
         let mut address = HOME;
         address[12..14].copy_from_slice(&from.to_be_bytes());
@@ -642,11 +643,11 @@ fn sflow_samples() {
     );
     let known = decoder.exporters().next().unwrap();
     assert_eq!((known.info.protocol, known.info.agent), (Protocol::Sflow, mapped([192, 0, 2, 5])));
-    // Two datagrams and four samples of that source never came.
+    // Two datagrams and four samples of that source never arrived.
     let later = [words(&[8, 3, 1000, 9000, 7, 5, 6, 1]), raw(&tcp_frame(), 0)].concat();
     feed(&mut decoder, &sflow(4, 2000, &[(1, later)]));
     assert_eq!((decoder.counts().losses.lost, decoder.counts().samples.lost), (2, 4));
-    // The agent starts anew.
+    // The agent restarts.
     let anew = [words(&[1, 3, 1000, 9000, 0, 5, 6, 1]), raw(&tcp_frame(), 0)].concat();
     feed_at(&mut decoder, HOME, NOW_MS + 400_000, &sflow(1, 10, &[(1, anew)]));
     let counts = decoder.counts();
@@ -825,7 +826,7 @@ proptest! {
                 expected.push((record, server_name, dns_query));
             }
         }
-        // Padding is shorter than any record.
+        // Padding is always shorter than the shortest record.
         data.extend(vec![0; padding]);
         let described: Vec<_> = fields.iter().map(|&((pen, id), length, _)| (pen, id, if is_text((pen, id)) { 65_535 } else { length })).collect();
         let mut decoder = Decoder::default();

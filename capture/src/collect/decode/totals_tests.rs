@@ -37,7 +37,8 @@ impl Totals {
         read.flows.iter().map(|(flow, _)| flow.sent[0].packets).sum()
     }
 
-    /// Reports the totals of these flows, all begun at once; returns the packets that they are found to have in addition.
+    /// Reports the totals of these flows, which all began at the same time; returns the packets that are new to the
+    /// decoder.
     fn report(
         &mut self,
         decoder: &mut Decoder,
@@ -89,7 +90,7 @@ fn what_an_earlier_run_may_have_counted_is_the_base_of_later_totals() {
     assert_eq!(restarted.counts().of(Refusal::MayBeRepeated), 60);
     assert_eq!(exporter.report(&mut restarted, 0..60, 1250, [-5000, 6000], ACTIVE), 60 * 150);
     assert_eq!(exporter.report(&mut restarted, 100..160, 7, [5000, 7000], ACTIVE), 60 * 7, "begun since");
-    // One that no run has heard.
+    // An exporter that no run has received data from.
     let mut new = Totals::new(3, &mut restarted);
     assert_eq!(new.report(&mut restarted, 0..60, 1000, [-5000, 1000], ACTIVE), 60_000);
 }
@@ -161,7 +162,7 @@ fn a_session_made_anew_carries_on() {
         exporter.report(&mut decoder, 0..60, 10, [-5000, 1000], ACTIVE);
         exporter.home.port = 10;
         if !stream {
-            // So far ahead that the numbers do not show that it is the same session.
+            // A number so far ahead that the decoder cannot recognise the same session by it.
             exporter.number += 5000;
         }
         exporter = exporter.announced(&mut decoder);

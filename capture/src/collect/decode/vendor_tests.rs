@@ -81,7 +81,7 @@ fn templates_are_of_a_session() {
     let second = by(&mut decoder, 2, &ipfix(0, &[set(300, &short(5000, 5))]));
     let sent = |records: &[Imported<'_>]| (records[0].sent[0].packets, records[0].sent[0].octets);
     assert_eq!((sent(&first), sent(&second)), ((5, 5000), (5, 5000)));
-    // One exporter, as the Fleet lists it; its sessions are bounded.
+    // It is one exporter on the Fleet page; the number of its sessions is bounded.
     for port in 3..100 {
         by(&mut decoder, port, &ipfix(0, &[template(300, &SHORT)]));
     }
@@ -95,7 +95,7 @@ fn an_exporter_whose_numbers_run_on_by_another_port_keeps_its_templates() {
     by(&mut decoder, 1, &ipfix(800_000, &[template(300, &SHORT), set(300, &short(1, 100))]));
     assert_eq!(by(&mut decoder, 9, &ipfix(800_003, &[set(300, &short(1, 100))])).len(), 1);
     assert_eq!(decoder.counts().losses.lost, 2);
-    // Another one's numbers do not: it waits for its own.
+    // The numbers of another session do not continue these, so its records wait for its own template.
     assert_eq!(by(&mut decoder, 7, &ipfix(3, &[set(300, &short(1, 100))])).len(), 0);
 }
 
@@ -114,7 +114,7 @@ fn a_selector_of_n_out_of_many_has_their_ratio() {
     let after = all(&mut decoder, &ipfix(2, &[set(300, &flow)]));
     assert_eq!(after.flows[0].0.sampling, Some(256));
     assert_eq!(decoder.exporters().next().unwrap().sampling_state, SamplingState::Known);
-    // Filtering by a property is no rate.
+    // Filtering by a property gives no sampling rate.
     all(&mut decoder, &ipfix(3, &[options_template(401, &scope, &[(0, 304, 2)]), set(401, &[0, 0, 0, 2, 0, 5])]));
     assert_eq!(decoder.exporters().next().unwrap().sampling_state, SamplingState::NotUnderstood);
 }
@@ -293,7 +293,7 @@ fn every_sample_and_set_that_is_not_taken_has_a_cause() {
     all(&mut decoder, &ipfix(1, &[set(300, &short(1, 100))]));
     decoder.end();
     assert_eq!((decoder.counts().of(Refusal::UnknownTemplate), decoder.waiting_octets()), (2, 0));
-    // No set is shorter than its header.
+    // A set shorter than its header is invalid.
     for length in 1..4 {
         let cut = [&300u16.to_be_bytes()[..], &[0, length], &[1; 20]].concat();
         all(&mut decoder, &ipfix(u32::from(length), &[cut]));
@@ -321,7 +321,7 @@ fn what_was_left_out_is_named() {
     let fields = [&SHORT[..], &[(0, 206, 1), (9, 12_232, 2), (0, 210, 1), (29_305, 10, 4)]].concat();
     let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 1, 2, 0, 4]);
     all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &[record.clone(), record].concat())]));
-    // What a forgotten template left out stays.
+    // The decoder keeps the counts of left-out elements of a template that it has forgotten.
     all(&mut decoder, &ipfix(2, &[template(300, &SHORT)]));
     let names: Vec<(String, u64)> = decoder.left_out().into_iter().collect();
     let named = [("9.12232", 2), ("isMulticast", 2), ("reverse ingressInterface", 2)];
@@ -399,7 +399,7 @@ fn an_icmp_type_of_zero_is_an_echo_reply() {
         let data = ipfix(0, &[template(300, &fields), set(300, &row(&fields, &values))]);
         all(&mut Decoder::default(), &data).flows[0].0.ports
     };
-    // The identifier, which ASA has as the port, is no type.
+    // The ICMP identifier, which an ASA exports as the port, is not read as the type.
     assert_eq!(read([0, 0]), [0, 0]);
     assert_eq!(read([3, 1]), [0, 0x301]);
 }
@@ -487,7 +487,7 @@ fn the_end_of_a_connection_is_an_event_and_a_flow() {
     let rows = [ends(1, 0), ends(5, 40), ends(2, 900), ends(3, 0)].concat();
     let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &rows)]));
     let events: Vec<u8> = read.events.iter().map(|(event, _)| event.firewall_event).collect();
-    // An update of a connection is a flow alone, not an event.
+    // The update of a connection is a flow only, not an event.
     assert_eq!(events, [1, 2, 3]);
     assert!(decoder.counts().records >= 1);
     assert_eq!(decoder.counts().events, 3);
@@ -499,7 +499,7 @@ fn the_clock_of_events_is_ours() {
     let fields = [(0, 8, 4), (0, 225, 4), (0, 230, 1), (0, 323, 8)];
     let at = |ms: i64| row(&fields, &[0x0a00_0001, 0xc633_6401, 4, ms as u64]);
     let year = 365 * 86_400_000;
-    // By an exporter whose clock is a year behind, ten seconds before the export; and a time that cannot be.
+    // An event ten seconds before the export, by a clock that is a year behind; and an impossible time.
     let mut message =
         ipfix(0, &[template(300, &fields), set(300, &[at(NOW_MS - year - 10_000), at(NOW_MS + year)].concat())]);
     message[4..8].copy_from_slice(&(((NOW_MS - year) / 1000) as u32).to_be_bytes());
@@ -609,7 +609,7 @@ fn a_rate_follows_the_pool_where_the_agent_drops_samples() {
     };
     let with_drops = rates(1, 1);
     assert_eq!((with_drops[0], with_drops[1199]), (Some(1000), Some(2000)));
-    // A counter of drops that went back says nothing.
+    // The decoder ignores a counter of drops that decreased.
     let without = rates(2000, 0);
     assert_eq!(without[1199], Some(1000));
 }
@@ -637,7 +637,7 @@ fn a_boot_that_an_option_states_is_what_uptimes_count_from() {
 
 #[test]
 fn a_header_that_was_cut_has_the_octets_of_its_ip_whatever_was_stripped() {
-    // Of an IP packet of 1,344 octets 54 octets were captured, and the agent calls the rest stripped.
+    // 54 octets of an IP packet of 1,344 octets were captured, and the agent declares the rest as stripped.
     let mut frame = tcp_frame()[..12].to_vec();
     let whole = tcp_frame();
     frame.extend(&whole[16..]);
@@ -669,7 +669,7 @@ fn structured_data_is_read_over() {
 #[test]
 fn an_agent_of_ipv6_and_frames_of_frame_relay_are_read() {
     let packet = t::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &t::udp((53, 999), &[0; 8]));
-    // Address, control, and the identifier of IP (RFC 2427).
+    // Address, control, and the protocol identifier for IP (RFC 2427).
     let frame = [&[0x18, 0x41, 0x03, 0xcc][..], &packet].concat();
     let padded = frame.len().next_multiple_of(4);
     let mut sample =
@@ -704,7 +704,7 @@ fn a_rate_may_be_told_as_a_probability() {
     for no_probability in [0.0, -0.5, 1.5, f32::NAN] {
         assert_eq!(rate(no_probability).0, None, "{no_probability}");
     }
-    // Of eight octets.
+    // A probability in eight octets.
     let wide = [(0, 302, 4), (0, 304, 2), (0, 311, 8)];
     let mut decoder = Decoder::default();
     let option = row(&wide, &[1, 4, 0.01f64.to_bits()]);
@@ -719,7 +719,7 @@ fn neighbouring_systems_are_kept_with_their_ends() {
     let fields = [&SHORT[..], &[(0, 128, 4), (0, 129, 4)]].concat();
     let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, 64_502, 64_503]);
     let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
-    // bgpNextAdjacentAsNumber is on the destination's side, bgpPrevAdjacentAsNumber on the source's.
+    // bgpNextAdjacentAsNumber belongs to the destination, bgpPrevAdjacentAsNumber to the source.
     assert_eq!(read.flows[0].1.unwrap().adjacent, [64_503, 64_502]);
 }
 
@@ -731,7 +731,8 @@ fn names_and_applications_of_ntops_elements_and_locators_are_read() {
         let read = feed(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));
         (read[0].0.application_id, read[0].1.clone())
     };
-    // applicationId (RFC 6759): an engine of a private enterprise, ntop's number, and nDPI's of the application.
+    // applicationId (RFC 6759): the engine of a private enterprise, ntop's enterprise number, and nDPI's application
+    // number.
     let tag = [(0, 95, 9)];
     assert_eq!(named(&tag, &[20, 0, 0, 0x8b, 0x30, 0, 0, 0, 126]).0, 126);
     assert_eq!(named(&tag, &[20, 0, 0, 0, 9, 0, 0, 0, 126]).0, 0, "of another enterprise");
@@ -758,7 +759,7 @@ fn a_host_is_what_stands_between_scheme_and_path() {
 fn a_length_of_three_octets_that_breaks_off_is_no_length_of_one() {
     let fields = [&SHORT[..], &[(0, 371, 65_535)]].concat();
     let mut decoder = Decoder::default();
-    // 255 says that two octets of length follow, and there is but one.
+    // 255 means that two octets of length follow, but there is only one.
     let record = [short(1, 100), vec![255, 0]].concat();
     assert_eq!(all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &record)])).flows.len(), 0);
     let record = [short(1, 100), vec![255, 0, 2, b'a', b'b']].concat();
@@ -780,7 +781,7 @@ fn an_address_of_another_length_is_not_read_as_one() {
 
 #[test]
 fn octets_of_the_answer_alone_make_a_flow_of_two_ways() {
-    // Counters before and behind a middlebox, in a template of ntop's with the answer's octets but not its packets.
+    // Counters before and after a middlebox, in a template of ntop that has the answer's octets but not its packets.
     let fields = [&SHORT[..], &[(29_305, 1, 4), (0, 23, 4), (0, 24, 4), (35_632, 123, 4)]].concat();
     let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 5, 500, 700, 900, 9, 0]);
     let read = all(&mut Decoder::default(), &ipfix(0, &[template(300, &fields), set(300, &record)]));

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Maximum number of waiting sets, whatever their length.
 const MOST_WAITING: usize = 4096;
-/// What a set counts against its sender beside its octets.
+/// Octets that a set counts against its sender in addition to its own.
 const SET_OCTETS: usize = 1024;
 
 /// A data set that arrived before its template.
@@ -75,7 +75,7 @@ impl WaitingSet {
         }
     }
 
-    /// Adds a set to its sender, or takes it off.
+    /// Adds a set's octets to those of its sender, or subtracts them.
     fn count(&mut self, address: Address, number: u64, records: &[u8], added: bool) {
         let sender = self.senders.entry(address).or_default();
         self.by_octets.remove(&(sender.octets, address));
@@ -96,7 +96,8 @@ impl WaitingSet {
         }
     }
 
-    /// Removes a set that is its template's oldest, as a sender's oldest and the oldest of all are.
+    /// Removes a set, which must be the oldest of its template. The oldest set of a sender, and the oldest of all,
+    /// always are.
     fn remove(&mut self, number: u64) -> Option<Set> {
         let set = self.sets.remove(&number)?;
         let (info, session) = set.of;
@@ -137,7 +138,7 @@ impl WaitingSet {
         (0..count).map_while(|_| oldest(self).and_then(|number| self.remove(number))).collect()
     }
 
-    /// The number of a session's sets, which are dropped.
+    /// Drops a session's sets; returns their number.
     pub(super) fn forget(&mut self, of: (ExporterInfo, Session)) -> usize {
         let gone: Vec<u64> = self.sets.iter().filter(|(_, set)| set.of == of).map(|(&number, _)| number).collect();
         gone.into_iter().filter_map(|number| self.remove(number)).count()

@@ -12,7 +12,7 @@ use crate::packet::Address;
 pub trait Take {
     fn flow(&mut self, from: &ExporterInfo, record: &Imported<'_>);
 
-    /// An event that counts nothing.
+    /// An address-translation or firewall event. If it carries traffic counts, `flow` may get them, too.
     fn event(&mut self, _from: &ExporterInfo, _event: &NatEvent<'_>) {}
 
     /// The name of an interface or a VRF, from an option; false if there is no room for it.
@@ -35,12 +35,12 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> Take for FlowsAlone<'_, T> {
     }
 }
 
-/// Whether an element occurs only in events. ASA's before 8.4 had numbers of their own for translated addresses.
+/// Whether an element occurs only in events. Cisco ASAs before version 8.4 used other numbers for translated addresses.
 pub fn is_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 361..=364 | 371 | 40_000..=40_005)
 }
 
-/// Whether it marks a template as one of events.
+/// Whether the element marks a template as one of events.
 pub fn tells_event(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 225..=228 | 230 | 233 | 281 | 282 | 40_001..=40_005)
 }
@@ -57,7 +57,7 @@ pub fn read<'a>(
     let (mut time_ms, mut began_ms, mut ended_ms) = (None, None, None);
     for (field, octets) in walk(fields, record).filter(|(field, _)| field.pen == 0) {
         let value = number(octets);
-        // Elements of the other version may be there, empty.
+        // The addresses of the other IP version may be present but empty.
         let set = |to: &mut Address| {
             if octets.iter().any(|&octet| octet != 0) {
                 *to = match *octets {
@@ -86,7 +86,7 @@ pub fn read<'a>(
             235 => event.vrf[1] = value as u32,
             148 => event.connection = value,
             323 => time_ms = i64::try_from(value).ok(),
-            // Of a connection that ended, rather than when it began.
+            // The end of a connection takes precedence over its beginning.
             153 if value > 0 => ended_ms = i64::try_from(value).ok(),
             152 => began_ms = i64::try_from(value).ok(),
             371 | 40_000 => event.user = text(octets),
@@ -109,7 +109,7 @@ impl NatEvent<'_> {
     }
 }
 
-/// Whether it marks an options template that names interfaces or VRFs.
+/// Whether the element marks an options template that names interfaces or VRFs.
 pub fn gives_name(pen: u32, id: u16) -> bool {
     pen == 0 && matches!(id, 82 | 83 | 236)
 }

@@ -114,19 +114,19 @@ pub enum Meaning {
     Skip,
 }
 
-/// Preference among elements of the same slot: a template's lowest rank is read, the first of equals. Elements
-/// of rank [`ALL`] are all read.
+/// Preference among elements of the same slot: the decoder reads the template's element with the lowest rank, the first
+/// of several with that rank. It reads all elements of rank [`ALL`].
 pub const ALL: u8 = u8::MAX;
 
-/// The meaning of the element `id` of the enterprise `pen` (0: IANA's) means, and its rank; `None` where it means
-/// nothing here.
+/// The meaning of the element `id` of the enterprise `pen` (0: IANA's), and its rank; `None` if the element has no use
+/// here.
 pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
     Some(match (pen, id) {
         (0, 1) => (Meaning::Octets, 0),
         (0, 2) => (Meaning::Packets, 0),
         (0, 85) => (Meaning::Octets, 1),
         (0, 86) => (Meaning::Packets, 1),
-        // Of a firewall's connection: the initiator is the source.
+        // Counts of a firewall's connection, whose source is the initiator.
         (0, 231) => (Meaning::Octets, 2),
         (0, 298) => (Meaning::Packets, 2),
         (0, 232) => (Meaning::ReverseOctets, 2),
@@ -197,10 +197,10 @@ pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
         (PEN_REVERSE, 298) => (Meaning::ReversePackets, 2),
         (PEN_REVERSE, 5) => (Meaning::ReverseClassOfService, 0),
         (PEN_REVERSE, 6) => (Meaning::ReverseFlags, 0),
-        // Of the first packet, and of all others.
+        // Flags of the first packet, and of all others.
         (PEN_YAF, 14 | 15) => (Meaning::Flags, ALL),
         (PEN_YAF, id) if matches!(id ^ YAF_REVERSE, 14 | 15) => (Meaning::ReverseFlags, ALL),
-        // Incoming and outgoing, as who opened the connection sees it.
+        // Incoming and outgoing octets, from the initiator's point of view.
         (PEN_PROCERA, 3) => (Meaning::ReverseOctets, 3),
         (PEN_PROCERA, 4) => (Meaning::Octets, 3),
         (PEN_NTOP, 78) => (Meaning::Flags, 1),
@@ -212,7 +212,7 @@ pub fn meaning(pen: u32, id: u16) -> Option<(Meaning, u8)> {
         (PEN_NTOP, 118) => (Meaning::Application, 0),
         (PEN_NTOP, 123 | 124) => (Meaning::Latency, ALL),
         (PEN_NTOP, 180) => (Meaning::ServerLocator, ALL),
-        // Of TLS, of HTTP, of a site in HTTP.
+        // Server names from TLS, from HTTP, and of a site in HTTP.
         (PEN_NTOP, 187 | 188 | 361) => (Meaning::ServerName, ALL),
         (PEN_NTOP, 205) => (Meaning::DnsQuery, 0),
         _ => return None,
@@ -250,7 +250,7 @@ impl Meaning {
         matches!(self, Meaning::Source4 | Meaning::Destination4 | Meaning::Source6 | Meaning::Destination6)
     }
 
-    /// Whether its value is a number, or as one: IPv4 addresses are.
+    /// Whether its value is read as a number, as an IPv4 address is.
     pub(super) fn is_number(self) -> bool {
         !matches!(
             self,

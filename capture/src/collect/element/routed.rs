@@ -31,7 +31,7 @@ pub struct Route {
     pub forwarding_status: u8,
     /// The label, without experimental bits and bottom of stack (IE 70).
     pub mpls_top_label: u32,
-    /// Least and most (IE 52, 53; 192 for both).
+    /// Lowest and highest TTL (IE 52, 53; 192 for both).
     pub ttl: [u8; 2],
     /// MAC addresses of source and destination, before the router (IE 56, 80) or after it (81, 57).
     pub macs: [[u8; 6]; 2],
@@ -55,10 +55,10 @@ pub enum Routed<'a> {
 /// Maximum words of a [`RawRoute`].
 const RAW_WORDS: usize = 14;
 
-/// The octets that state a route, as they came: of equal ones the routes are equal.
+/// The octets of a record that state a route; equal octets state equal routes.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 pub struct RawRoute {
-    /// Which fields they are of: NetFlow v5's, or those of a template by its number; 0 for none.
+    /// The fields that the octets belong to: NetFlow v5's, or a template's by the number of its layout; 0 for none.
     layout: u64,
     words: [u64; RAW_WORDS],
     count: u8,
@@ -92,14 +92,14 @@ impl Hash for RawRoute {
 pub struct RouteFields {
     /// Element, offset (without fields of variable length before it), octets.
     places: Vec<(u16, u16, u16)>,
-    /// The same, if no field of variable length moves them.
+    /// The places as octet ranges, if no field of variable length moves them.
     layout: Option<RouteLayout>,
     /// All fields that have octets, if the length of one varies.
     varying: Option<Box<[TemplateField]>>,
 }
 
 impl RouteFields {
-    /// Finds them among the fields of a template that have octets.
+    /// Finds the fields of a route among the fields of a template that have octets.
     pub fn new(present: &[TemplateField]) -> RouteFields {
         let mut places = Vec::new();
         let mut offset = 0;
@@ -117,7 +117,7 @@ impl RouteFields {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the template has no fields of a route.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -127,7 +127,7 @@ impl RouteFields {
         &self.places
     }
 
-    /// Whether they are at the same places in every record, and few enough to be read as octets.
+    /// Whether the fields are at the same places in every record, and few enough to be read as octets.
     #[cfg(test)]
     pub fn has_layout(&self) -> bool {
         self.layout.is_some()
@@ -200,7 +200,7 @@ impl RouteLayout {
 }
 
 impl Routed<'_> {
-    /// The octets that it is read from, if there are few enough at fixed places.
+    /// The octets that state the route, if they are few enough and at fixed places.
     #[inline]
     pub fn raw(&self) -> Option<RawRoute> {
         match self {
@@ -216,7 +216,7 @@ impl Routed<'_> {
         }
     }
 
-    /// Reads it; `None` if the router left every field at zero.
+    /// Reads the route; `None` if the router left every field at zero.
     pub fn read(&self) -> Option<Route> {
         let mut route = Route::default();
         match self {
@@ -241,7 +241,7 @@ pub fn is_routed(pen: u32, id: u16) -> bool {
 }
 
 impl Hash for Route {
-    /// By every field, since any of them may be all that differs; in fewer steps than field by field.
+    /// Hashes every field, since routes may differ in any single one; packs several into a word, to take fewer steps.
     fn hash<H: Hasher>(&self, state: &mut H) {
         for [source, destination] in [self.autonomous_systems, self.adjacent, self.vrf] {
             state.write_u64(u64::from(source) << 32 | u64::from(destination));
@@ -261,8 +261,8 @@ impl Hash for Route {
 }
 
 impl Route {
-    /// The same route from the other end: the destination becomes the source. Next hops, direction, status, label and TTL are
-    /// of the packets, and left out unless `packets`.
+    /// The same route from the other end: the destination becomes the source. Next hops, direction, status, label and
+    /// TTL describe the packets, and are left out unless `packets`.
     pub fn turned(&self, packets: bool) -> Route {
         let mut turned = if packets {
             *self
@@ -293,7 +293,7 @@ impl Route {
             [a, b, c, d] => mapped([a, b, c, d]),
             _ => octets.try_into().unwrap_or_default(),
         };
-        // Elements of the other version may be there, empty.
+        // The addresses of the other IP version may be present but empty.
         let set = |to: &mut Address| {
             if octets.iter().any(|&octet| octet != 0) {
                 *to = address();
@@ -317,13 +317,13 @@ impl Route {
             235 => self.vrf[1] = value,
             61 => self.direction = Some(value as u8),
             136 => self.end_reason = value as u8,
-            // Of v9 in one octet, of IPFIX in four.
+            // One octet in NetFlow v9, four in IPFIX.
             89 => self.forwarding_status = value as u8,
             70 => self.mpls_top_label = value >> 4,
             52 => self.ttl[0] = value as u8,
             53 => self.ttl[1] = value as u8,
             192 => self.ttl = [value as u8; 2],
-            // Before the router, else after it.
+            // The address before the router; if there is none, the one after it.
             56 => station(&mut self.macs[0], true),
             80 => station(&mut self.macs[1], true),
             81 => station(&mut self.macs[0], false),

@@ -90,7 +90,7 @@ impl Template {
         let payload = picked(&[231, 232]);
         let follows = match () {
             () if picked(&[148]) && payload => Some(Follows::Events),
-            // Without a number or a beginning, flows of the same key cannot be told apart.
+            // Without a flow number or a start time, flows of the same key cannot be distinguished.
             () if picked(&[85, 86]) && (picked(&[148]) || clock(Meaning::First(Clock::Uptime)).is_some()) => {
                 Some(Follows::Totals)
             }
@@ -190,7 +190,7 @@ impl Template {
                     *at < scoped || self.named && (gives_name(pen, id) || pen == 0 && matches!(id, 10 | 14 | 234 | 235))
                 }
             };
-            // 210 is padding, and v9's 0 is another vendor's.
+            // 210 is padding, and 0 is a vendor's own element in NetFlow v9.
             field.length == 0
                 || beside
                 || (pen == 0 && matches!(id, 0 | 210))
@@ -242,7 +242,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Adds those of a template.
+    /// Adds the elements left out of a template's records.
     pub fn add(&mut self, known: &KnownTemplate) {
         if known.records > 0 {
             known.template.left_out().for_each(|element| self.count(element, known.records));
@@ -259,14 +259,14 @@ impl LeftOut {
         }
     }
 
-    /// Adds those of an exporter, and those of its templates.
+    /// Adds the counts of an exporter, and those of its templates.
     pub fn add_all<'a>(&mut self, of: &LeftOut, templates: impl Iterator<Item = &'a KnownTemplate>) {
         of.known.iter().for_each(|(&element, &times)| self.count(element, times));
         self.others += of.others;
         templates.for_each(|known| self.add(known));
     }
 
-    /// Each by its name.
+    /// The counts by the elements' names.
     pub fn named(&self) -> std::collections::BTreeMap<String, u64> {
         let named =
             self.known.iter().map(|(&(pen, id), &count)| (crate::collect::element::names::name(pen, id), count));
@@ -276,14 +276,15 @@ impl LeftOut {
 
 /// How each field of a flow record is read.
 ///
-/// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. Where they are the only counters they are the source's, counted where
-/// it leaves the exporter. Beside other counters they are what the destination sent, where the template is plainly
-/// nProbe's (it has elements of ntop's) and no other element says what the destination sent. Else they count the same
-/// packets a second time, after the exporter changed them, and are read only where the others are 0. DST_TOS (IE 55) is what the destination sent in
-/// a template of nProbe's; else it is the class of service that the exporter gave the packets, and is left out.
+/// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. If they are the only counters, they count the source's packets
+/// where these leave the exporter. Beside other counters they count the destination's packets if the template is
+/// plainly nProbe's (it has elements of ntop's) and no other element counts these. Otherwise they count the source's
+/// packets a second time, after the exporter changed them, and are read only where the other counters are 0. DST_TOS
+/// (IE 55) is the destination's class of service in a template of nProbe's; otherwise it is the one that the exporter
+/// gave the packets, and is left out.
 ///
-/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the inner one is read,
-/// which for segment routing and other tunnels is the actual traffic.
+/// Where a template has a packet's header twice, the outer one first (RFC 7011, section 8), the decoder reads the inner
+/// one, which describes the actual traffic of segment routing and other tunnels.
 fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
     let mut chosen = vec![None; fields.len()];
     let mut best: Vec<(Meaning, u8, usize)> = Vec::new();
@@ -321,7 +322,7 @@ fn choose(fields: &[TemplateField]) -> Vec<Option<Meaning>> {
             (Some(Meaning::PostPackets), false, _) => Some(Meaning::Packets),
             (Some(Meaning::PostOctets), true, true) => Some(Meaning::ReverseOctets),
             (Some(Meaning::PostPackets), true, true) => Some(Meaning::ReversePackets),
-            // Read where the others are 0.
+            // These are used where the other counters are 0.
             (Some(what @ (Meaning::PostOctets | Meaning::PostPackets)), true, false) => (!reverse).then_some(what),
             (Some(Meaning::PostClassOfService), _, _) => {
                 (ntop && !has(Meaning::ReverseClassOfService)).then_some(Meaning::ReverseClassOfService)

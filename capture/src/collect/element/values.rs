@@ -58,7 +58,7 @@ impl Sampled {
             UNIFORM => self.by_probability(),
             _ => 0,
         };
-        // The interval alone, without what lies between, is what some exporters call the rate.
+        // Some exporters state the interval alone, without the space, and mean the rate.
         let all = [chosen, spaced, out_of, self.by_probability(), self.interval, self.packet_interval];
         all.into_iter().find(|&rate| rate > 0).unwrap_or(0)
     }
@@ -79,7 +79,7 @@ impl Sampled {
 /// A record's values, collected from its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Whether both IPv4 addresses are present; both IPv6 addresses.
+    /// Whether both IPv4 addresses are present, and whether both IPv6 addresses are.
     pub four: bool,
     pub six: bool,
     /// Reference points of the times that are present.
@@ -103,7 +103,7 @@ pub struct Values<'a> {
     observed: u64,
     duration_ms: u64,
     icmp: u16,
-    /// Whether the type is a field of its own: 0 is an echo reply.
+    /// Whether the record states the type in a field of its own, in which 0 means an echo reply.
     icmp_type: bool,
     biflow: u8,
     rtt_us: u32,
@@ -152,7 +152,7 @@ impl<'a> Values<'a> {
 
     /// Adds half a round trip, which is exported for each end and the exporter, ms.
     pub fn half_round_trip(&mut self, ms: f64) {
-        // What is not a number, or negative, becomes 0.
+        // The cast turns NaN and negative values into 0.
         self.rtt_us = self.rtt_us.saturating_add((ms * 2000.0).round() as u32);
     }
 
@@ -250,7 +250,7 @@ impl<'a> Values<'a> {
         record.addresses = if is_four { self.four.map(mapped) } else { self.six };
         record.version = if record.addresses.iter().all(is_mapped) { 4 } else { 6 };
         if record.sent.iter().all(|sent| sent.packets == 0 && sent.octets == 0) {
-            // What the exporter counted when it came is nothing: it counts when it leaves.
+            // If the exporter counted nothing on arrival, its counts on departure apply.
             [record.sent[0].packets, record.sent[0].octets] = self.post;
             if self.post == [0; 2] {
                 return Err(Refusal::Empty);
@@ -301,14 +301,14 @@ impl<'a> Values<'a> {
         let mut last = shape.last.and_then(|clock| moment.ms(clock, self.last));
         let duration = i64::try_from(self.duration_ms).unwrap_or(i64::MAX);
         match (first, last) {
-            // An event is when the flow ended, or went on.
+            // The time of an event is that at which the flow ended, or still continued.
             (Some(first), None) if self.observed > 0 && duration == 0 => {
                 last = moment.ms(Clock::Milliseconds, self.observed).filter(|&last| last >= first).or(Some(first));
             }
             (Some(first), None) => last = Some(first.saturating_add(duration)),
             (None, Some(last)) => first = Some(last.saturating_sub(duration)),
             (None, None) if self.observed == 0 && shape.first == Some(Clock::Uptime) && shape.last == shape.first => {
-                // Without the boot time: as long as the flow was, until its export.
+                // Without the boot time, the flow keeps its duration and ends at its export.
                 last = Some(moment.export_ms);
                 let lasted = (self.last as u32).wrapping_sub(self.first as u32) as i32;
                 first = Some(moment.export_ms.saturating_sub(i64::from(lasted.max(0))));
@@ -342,7 +342,8 @@ fn turn(biflow: u8, record: &mut Imported<'_>) {
 const LONGEST_PACKET: u32 = 20;
 const MOST: u32 = 48;
 
-/// Whether counts cannot be: packets of over a megabyte, or of less than an octet; or too many, scaled by the sampling rate.
+/// Whether counts are impossible: packets of over a megabyte, or of less than an octet; or too many, scaled by the
+/// sampling rate.
 #[inline]
 pub fn is_absurd(sent: &SentCounts, sampling: Option<u32>) -> bool {
     let SentCounts { packets, octets, .. } = *sent;

@@ -1,12 +1,12 @@
-//! The unit that an exporter's sequence numbers count, which not all choose as the standards say: messages, records of
-//! flows, or records of flows and options. It follows each possible unit until one is clear; a gap that another unit
-//! explains is no loss.
+//! Determines what an exporter's sequence numbers count: messages, flow records, or flow and option records. Not every
+//! exporter follows the standards. It tracks every possible unit until one is clear; a gap that another unit explains
+//! is no loss.
 
 use crate::collect::exporter::origin::Protocol;
 use crate::collect::exporter::sequence::{Losses, Numbered, Sequence};
 use serde::{Deserialize, Serialize};
 
-/// What is numbered.
+/// The unit that the sequence numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Messages,
@@ -67,7 +67,7 @@ impl Counting {
     #[inline]
     pub fn hear(&mut self, protocol: Protocol, number: u32, units: Units, sent_ms: i64, losses: &mut Losses) {
         let mut changed = false;
-        // Where one way foretells nothing, as without a template, the others prove nothing.
+        // If one unit predicts no number, as without a template, the others prove nothing.
         let all_foretell = self.ways.iter().all(|way| way.out || !way.sequence.is_inexact());
         for &unit in order(protocol) {
             let way = &mut self.ways[unit as usize];
@@ -100,7 +100,7 @@ impl Counting {
         let Some((_, way)) = self.likely(protocol).min_by_key(|(_, way)| way.losses.lost) else { return };
         let now = way.losses;
         let told = &mut self.told;
-        // What was said of an earlier run cannot be taken back.
+        // Losses reported for an earlier run cannot be withdrawn.
         let tell = |sum: &mut u64, now: u64, told: &mut u64| {
             let less = told.saturating_sub(now).min(*sum);
             let more = now.saturating_sub(*told);
@@ -137,7 +137,7 @@ impl Counting {
     /// Whether the number continues the sequence so closely that it must be the same exporter's.
     pub fn runs_on(&self, protocol: Protocol, number: u32) -> bool {
         let of = |unit: Unit| self.ways[unit as usize].sequence.next;
-        // Low numbers are alike by chance.
+        // Low numbers may be close by chance.
         let near = |next: u32| next > NEAR && number > NEAR && number.wrapping_sub(next) < NEAR;
         order(protocol).iter().any(|&unit| of(unit).is_some_and(near))
     }

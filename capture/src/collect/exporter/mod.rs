@@ -36,7 +36,7 @@ pub struct Counts {
     pub templates: u64,
     /// sFlow's samples of counters.
     pub counter_samples: u64,
-    /// Events of address translation and of firewalls, which count nothing.
+    /// Address-translation and firewall events. One that carries traffic counts may also be in `records`.
     pub events: u64,
     /// Packets that an sFlow agent reports as not sampled, or an nProbe as not captured.
     pub exporter_drops: u64,
@@ -46,7 +46,7 @@ pub struct Counts {
     pub losses: Losses,
     /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
-    /// Left out or corrected, indexed by [`Refusal`].
+    /// Data left out or corrected, indexed by [`Refusal`].
     pub causes: [u64; Refusal::ALL.len()],
 }
 
@@ -112,7 +112,7 @@ pub struct Exporter {
     pub heard_ms: i64,
     pub talks: Vec<Talk>,
     pub sources: HashMap<u64, ExporterSource, RandomState>,
-    /// Counts of templates that it no longer has.
+    /// Counts of templates that the exporter no longer has.
     pub left_out: LeftOut,
     pub totals: Totals,
     /// Whether it may have been heard before, such as by an earlier run: its flows' earlier totals are unknown then.
@@ -157,7 +157,7 @@ impl Exporter {
             Some(known) => known.moved(session),
             None => {
                 let mut talk = Talk::new(session);
-                // A connection made anew carries on.
+                // A new connection of the same exporter continues the old one.
                 let last = self.talks.iter().rfind(|last| last.origin == talk.origin);
                 talk.since_ms = last.and_then(|last| last.since_ms);
                 talk
@@ -193,7 +193,7 @@ impl Exporter {
         let Exporter { talks, left_out, counts, sources, .. } = self;
         let Some(talk) = talks.get_mut(at) else { return false };
         talk.since_ms.get_or_insert_with(|| match is_known {
-            // Headers state whole seconds.
+            // Headers state whole seconds, so the time may be up to a second later.
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });
@@ -205,8 +205,8 @@ impl Exporter {
         anew
     }
 
-    /// Whether a datagram is a recent repeat: if so counts it, else remembers it. `share`: the number of datagrams to
-    /// remember of one exporter.
+    /// Whether a datagram repeats a recent one; counts a repeat, and remembers any other datagram. `share`: the number
+    /// of datagrams to remember of one exporter.
     #[inline]
     pub fn is_repeated(&mut self, at: usize, number: u32, content: u64, share: usize) -> bool {
         let share = share / self.talks.len().max(1);
@@ -250,7 +250,7 @@ impl Exporter {
     }
 }
 
-/// An exporter with fewer datagrams may be anyone: a stranger, which is forgotten before others.
+/// An exporter with fewer datagrams is a stranger, which anyone may have made up: it is forgotten before others.
 const STRANGER: u64 = 8;
 /// Number of exporters examined to choose the one to forget.
 const LOOKED_AT: usize = 32;

@@ -3,7 +3,7 @@
 use foldhash::fast::RandomState;
 use std::collections::HashSet;
 
-/// Datagrams of one session that are remembered at least, and at most, of each of two generations.
+/// Minimum and maximum number of a session's datagrams in each of the two remembered generations.
 const LEAST: usize = 64;
 const MOST: usize = 7 << 9;
 

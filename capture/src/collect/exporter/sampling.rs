@@ -21,9 +21,9 @@ pub enum SamplingState {
     /// Rates are known, or the exporter never announced sampling.
     #[default]
     Known,
-    /// It named a sampler, or announced options, but no rate has arrived yet.
+    /// The exporter named a sampler, or announced options, but no rate has arrived yet.
     Expected,
-    /// It announced sampling in a form without a readable rate.
+    /// The exporter announced sampling in a form without a readable rate.
     NotUnderstood,
 }
 
@@ -42,7 +42,7 @@ impl SamplingState {
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
     known: HashMap<Of, (u32, i64), foldhash::fast::RandomState>,
-    /// The one rate, where all samplers have the same: records that name no sampler have it too.
+    /// The rate of all samplers, if they have the same one; it then applies to records that name no sampler, too.
     of_all_samplers: Option<u32>,
     /// Whether some rates apply to interfaces or templates.
     narrower: bool,

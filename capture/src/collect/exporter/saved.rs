@@ -16,7 +16,7 @@ use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
-/// The format's name and version: no other is read.
+/// The name and version of the format, the only one that is read.
 const FORM: &str = "weir exporters 2";
 
 #[derive(Serialize, Deserialize)]
@@ -47,7 +47,7 @@ struct SavedSession {
     stream: bool,
     heard_ms: i64,
     counting: Counting,
-    /// Its uptime, ms, and when it stated it.
+    /// The exporter's uptime, ms, and the time at which it stated that uptime.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -85,7 +85,7 @@ impl Exporters {
         let mut exporters: Vec<&Exporter> = self.iter().collect();
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
-        // Nothing in it can fail to be JSON.
+        // Every value in it can be written as JSON.
         serde_json::to_vec_pretty(&saved).unwrap_or_default()
     }
 
@@ -110,7 +110,7 @@ impl Exporters {
             exporter.is_known = true;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
             exporter.talks.extend(restored.talks);
-            // Those heard last first, each once.
+            // The most recently heard sessions first, each once.
             exporter.talks.sort_by_key(|talk| std::cmp::Reverse(talk.heard_ms));
             let mut seen = Vec::new();
             exporter.talks.retain(|talk| {

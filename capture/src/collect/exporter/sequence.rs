@@ -87,7 +87,7 @@ impl Sequence {
         })
     }
 
-    /// Its losses no longer count.
+    /// Forgets the gaps, when the losses of this sequence no longer count.
     pub fn forget_gaps(&mut self) {
         self.gaps = Vec::new();
     }
@@ -105,9 +105,9 @@ impl Sequence {
         let Some(next) = self.next else { return self.advance(heard) };
         let (ahead, behind) = (number.wrapping_sub(next), next.wrapping_sub(number));
         if self.inexact && ahead == 0 && units == Some(0) {
-            // It says no more than was known.
+            // A message without units leaves the lower bound as it is.
         } else if ahead <= AHEAD {
-            // How much of it was of datagrams whose units are unknown cannot be told.
+            // If units were unknown, the part of the gap that is a loss is unknown.
             if !self.inexact {
                 losses.lost += u64::from(ahead);
                 if self.gaps.len() >= most_gaps.max(1) {

@@ -26,7 +26,8 @@ pub struct Talk {
     pub rates: Rates,
     /// Sets that wait for a template.
     pub waiting: u32,
-    /// The session as its flows' totals know it: of UDP the first one, if it moved; of TCP without its port.
+    /// The session by which its flows' totals are found: for UDP the first one, if it moved; for TCP the session
+    /// without its port.
     pub origin: Session,
     /// Records before this time, by the exporter's clock, are unknown, ms; `None` before the first datagram.
     pub since_ms: Option<i64>,
@@ -58,8 +59,8 @@ impl Talk {
     }
 
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
-    /// sequence numbers and invalidates templates (RFC 3954, section 9). `may_hold`: whether numbers deny it, given
-    /// whether the uptime runs on.
+    /// sequence numbers and invalidates templates (RFC 3954, section 9). `may_hold`: whether the sequence numbers
+    /// contradict a restart, given whether the uptime continues.
     ///
     /// The uptime of a restarted exporter began after its last datagram. An uptime that merely decreases belongs to a
     /// late datagram, or to another card in the same domain.

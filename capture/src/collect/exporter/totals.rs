@@ -116,7 +116,7 @@ impl Totals {
             Follows::Totals => {
                 let mut grew = now.counts.iter().zip(&last.counts);
                 if grew.any(|(now, last)| now.0 < last.0 || now.1 < last.1) {
-                    // An earlier record that came late; if it was sent later, it is of another flow.
+                    // Lower counts: an earlier record that came late, or, if it was sent later, another flow.
                     if sent_ms > last.sent_ms {
                         return Settled::New;
                     }

@@ -28,7 +28,7 @@ impl HandOver {
     /// Hands over all flows of the table.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn flows(&mut self, table: &mut Table) -> anyhow::Result<()> {
         while let Ok(flows) = self.recycled.try_recv() {
             self.recycle(flows, table);
@@ -49,7 +49,7 @@ impl HandOver {
     /// published, so that no more than two full tables are in memory.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn full(&mut self, table: &mut Table) -> anyhow::Result<()> {
         if table.forget_routes() {
             return Ok(());
@@ -72,14 +72,14 @@ impl HandOver {
     /// Hands over all notices, for a batch of the interval with this start, ms.
     ///
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn notices(&self, open_ms: i64, notices: &mut Notices) -> anyhow::Result<()> {
         let notices = notices.take();
         if notices.is_empty() { Ok(()) } else { self.send(Work::Notices(open_ms, notices)) }
     }
 
     /// # Errors
-    /// Where publishing has ended.
+    /// If publishing has ended.
     pub fn send(&self, work: Work) -> anyhow::Result<()> {
         self.work.send(work).map_err(|_| ended())
     }

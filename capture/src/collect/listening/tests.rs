@@ -215,7 +215,7 @@ fn exporters_that_never_pause_do_not_keep_it_from_its_end() {
 #[test]
 fn intervals_that_a_clock_jumps_over_are_counted_not_closed() {
     let mut collector = Collector::start();
-    // 100 intervals at once: the one that was open closes, and 99 are skipped.
+    // The clock jumps over 100 intervals: the open one closes, and 99 are skipped.
     collector.ears.now_ms.set(START_MS + 1_000_500);
     collector.listening.step(Duration::ZERO).unwrap();
     collector.ears.now_ms.set(START_MS + 1_010_500);
@@ -326,7 +326,7 @@ fn records_that_split_into_many_are_handed_over_within_the_bound() {
     let publishing = std::thread::spawn(move || {
         let (mut handed, mut waiting, mut packets) = (Vec::new(), 0, 0);
         for one in &work {
-            // Time to hand over more meanwhile.
+            // Gives the collector time to hand over more.
             std::thread::sleep(Duration::from_millis(5));
             waiting = waiting.max(work.len());
             let Work::Flows(all) = one else { continue };
@@ -348,7 +348,7 @@ fn records_that_split_into_many_are_handed_over_within_the_bound() {
     for message in [ipfix(0, 2, &fields), ipfix(0, 300, &flows(0)), ipfix(40, 300, &flows(40))] {
         ears.waiting.borrow_mut().push_back((from, message));
     }
-    // It looks at the clock before it reads on.
+    // The collector reads the clock before it reads the next message.
     assert!(listening.step(Duration::ZERO).unwrap());
     assert_eq!(ears.waiting.borrow().len(), 1);
     listening.step(Duration::ZERO).unwrap();
@@ -406,7 +406,7 @@ fn what_a_forgotten_exporter_sent_is_reported_once() {
     let refused = |number| ipfix(number, 77, &[0; 4]);
     collector.hear(&[(1, template.clone()), (1, record(0)), (1, refused(1))]);
     assert_eq!(sums(collector.pass(11)), [(4, 1, 1, 1)]);
-    // One more of each, and then more observation domains than a collector keeps exporters.
+    // One more of each, then more observation domains than the number of exporters that a collector keeps.
     collector.hear(&[(1, record(1)), (1, refused(2))]);
     let mut strangers = Vec::new();
     for domain in 1000..1000 + 4200_u32 {

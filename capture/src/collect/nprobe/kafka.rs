@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long it waits for a record before it checks for a stop.
+/// How long the thread waits for a record before it checks for a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long Kafka may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -162,11 +162,11 @@ pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer
     let mut config = ClientConfig::new();
     config
         .set("client.id", "weir-probe-collect")
-        // What is in a topic from before the first start is not of now.
+        // Skip messages written before the collector's first start.
         .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // It is not read while the worker is behind, which is no reason to leave the group.
+        // The consumer does not poll while the worker is behind; it must not leave the group for that.
         .set("max.poll.interval.ms", "86400000")
         .set("topic.metadata.refresh.interval.ms", "10000")
         .set("queued.max.messages.kbytes", "16384");

@@ -1,8 +1,8 @@
 //! Inputs from nProbes: Kafka topics and ZeroMQ publishers, each read by a thread of its own.
 //!
-//! A thread's messages wait in a channel for the worker, which a descriptor beside those of its sockets wakes. While
-//! the channel is full, the threads read nothing: Kafka keeps messages; those that ZeroMQ drops leave a gap in the
-//! message numbers.
+//! A thread's messages wait in a channel for the worker. The worker polls a descriptor beside those of its sockets, and
+//! a thread wakes it through that descriptor. While the channel is full, the threads read nothing: Kafka keeps
+//! messages; those that ZeroMQ drops leave a gap in the message numbers.
 
 pub mod kafka;
 pub mod zmq;
@@ -163,7 +163,7 @@ impl Inbox {
 
     /// Ends once the threads have.
     pub fn close(self) {
-        // A thread that waits to hand something over gives up: nobody takes it any more.
+        // A thread that waits for room in the channel gives up, because its receiver is gone.
         drop(self.messages);
         for thread in self.threads {
             if thread.join().is_err() {

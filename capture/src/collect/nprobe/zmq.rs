@@ -12,21 +12,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long it waits for a message before it checks for a stop, ms.
+/// How long the thread waits for a message before it checks for a stop, ms.
 const PATIENCE_MS: i64 = 100;
 /// Length of ZeroMQ's receive queue, and the longest message accepted: most versions of nProbe publish at most 64 KiB.
 const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
-/// How long, once stopped, it still reads messages that had already arrived.
+/// How long the thread, once stopped, still reads messages that had already arrived.
 const DRAIN: Duration = Duration::from_millis(500);
-/// After this time without a message it logs that.
+/// If no message comes for this time, the thread logs that.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// The address of a publisher, or the address that publishers connect to: `tcp://192.0.2.1:5556`, `tcp://*:5556c`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     address: String,
-    /// Publishers connect to it, as nProbe does with --zmq-probe-mode; else it connects to one.
+    /// Publishers connect to this address, as nProbe does with --zmq-probe-mode; otherwise the collector connects to
+    /// it.
     listen: bool,
 }
 
@@ -37,7 +38,7 @@ impl FromStr for Endpoint {
         if text.strip_prefix("ipc://").is_some_and(|path| !path.is_empty()) {
             return Ok(Endpoint { address: text.to_owned(), listen: false });
         }
-        // As ntopng has it.
+        // The notation is ntopng's.
         let (address, listen) = text.strip_suffix('c').map_or((text, false), |address| (address, true));
         let port = address.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':'));
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)) {
@@ -111,14 +112,14 @@ fn run(endpoint: &Endpoint, socket: &zmq::Socket, mut outbox: Outbox, stop: &Ato
                 return;
             }
         }
-        // At the end what has come is taken, but publishers that never pause do not keep it.
+        // At the end, messages that have arrived are still read, but publishers that never pause must not delay it.
         if !outbox.flush() || since.is_some_and(|since| !came || since.elapsed() > DRAIN) {
             return;
         }
     }
 }
 
-/// The next message; `None` if there is none.
+/// The next message; `None` if none has arrived.
 fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
     let mut header = socket.recv_msg(zmq::DONTWAIT).ok()?;
     let from = header.gets("Peer-Address").and_then(|peer| peer.parse::<IpAddr>().ok());
@@ -134,7 +135,7 @@ fn receive(socket: &zmq::Socket, publisher: Address) -> Option<NprobeMessage> {
         }
     }
     if count != 2 {
-        // No header of anything: it is counted as what it is.
+        // An empty header, which the decoder counts as an error.
         frames = [Vec::new(), Vec::new()];
     }
     let from = from.map_or(publisher, packet::address);

@@ -59,7 +59,7 @@ impl Exporter {
         (60_000..u32::MAX - 60_000).contains(&((now_ms - self.boot_ms) as u32))
     }
 
-    /// The message of these parts, sent now, which is a whole second.
+    /// The message with these parts, sent now; `now_ms` is a whole second.
     pub fn message(&mut self, parts: &[Part], now_ms: i64) -> Message {
         let flows = flows(parts).count() as u32;
         let number = self.number;
@@ -180,7 +180,7 @@ impl Exporter {
             match part {
                 Part::Template => self.template(&mut sets),
                 Part::NewTemplate(layout) => {
-                    // What waits for the old one is not read by the new one.
+                    // Records that wait for the old template must not be read with the new one.
                     self.template(&mut sets);
                     self.layout = *layout;
                     self.template(&mut sets);

@@ -255,7 +255,7 @@ impl<'a> Oracle<'a> {
             }
             let lost = (end as u64).saturating_sub(units);
             most += lost;
-            // What tells one way of counting from the others: messages in order of which the first had other than one flow.
+            // Consecutive messages reveal the unit if the first of them did not have exactly one flow.
             let telling = came.windows(2).filter(|pair| {
                 let [before, after] = [&self.sent[pair[0].0], &self.sent[pair[1].0]];
                 before.number.wrapping_add(before.units) == after.number && flows(&before.parts).count() != 1
@@ -351,7 +351,7 @@ impl Expected {
             }
             start += INTERVAL_MS;
         }
-        // What rounding left over is somewhere: sums are exact.
+        // The remainder of rounding goes into the last interval, so that sums are exact.
         let sum: u64 = all.values().map(|sums: &(u64, u64)| sums.1).sum();
         if let Some(mut last) = all.last_entry() {
             last.get_mut().1 += self.octets - sum;

@@ -102,7 +102,7 @@ pub enum Part {
     /// The option that announces this rate.
     Rate(u32),
     Flow(Flow),
-    /// sFlow: a sample of counters, one of dropped packets (format 5).
+    /// sFlow: a sample of counters, and a sample of dropped packets (format 5).
     Counters,
     Dropped,
 }
@@ -113,7 +113,7 @@ pub struct Flow {
     pub packets: u32,
     /// Octets of a packet.
     pub size: u32,
-    /// How long before it is sent it ended, and how long it lasted, ms.
+    /// How long before its record is sent the flow ended, and how long it lasted, ms.
     pub ended_ms: u32,
     pub lasted_ms: u32,
     /// sFlow: octets of the frame that were not captured, but are declared as stripped.
@@ -247,10 +247,10 @@ impl Plan {
         };
         let year = 365 * 86_400;
         let cards = speaks == Speaks::V9 && rng.u8(0..5) == 0;
-        // The last has its uptime wrap soon: of two cards one would, and look like one that starts.
+        // With the last value the uptime soon wraps; if only one of two cards wrapped, it would look like a restart.
         let up_ms = [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000];
         let up_ms = up_ms[rng.usize(0..if cards { 3 } else { 4 })];
-        // Numbers are alike by chance where they are low, and not where they are high. They do not wrap with the uptime.
+        // Low numbers may be close by chance, high ones are not. They do not wrap together with the uptime.
         let first_number = [0, 1, 70_000 << number, rng.u32(1 << 24..1 << 31), u32::MAX - 9 - 100_000 * number as u32];
         let first_number = first_number[rng.usize(0..if up_ms > 1 << 31 && up_ms != 40 * 86_400_000 { 4 } else { 5 })];
         Plan {

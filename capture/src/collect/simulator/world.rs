@@ -248,7 +248,8 @@ impl World {
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
                 self.settle();
-                // One that has hardly started, or whose uptime wraps, cannot be told from one that started anew.
+                // The collector cannot distinguish an exporter that has just started, or whose uptime wraps, from a
+                // restarted one.
                 while !self.exporters[*exporter].is_settled(self.now_ms.get()) {
                     self.pass(10_000);
                 }

@@ -9,14 +9,15 @@ use crate::packet::tcp;
 pub(super) struct Side {
     pub(super) packets: u64,
     pub(super) octets: u64,
-    /// Flows in which its record had the flag: a SYN in the first interval, FIN and RST in the last one.
+    /// Number of flows whose record has the flag from this end: a SYN counts in the first interval, FIN and RST in the
+    /// last one.
     pub(super) syn: u32,
     pub(super) lone_syn: bool,
     pub(super) fin: u32,
     pub(super) rst: u32,
-    /// As its first record states it.
+    /// As the first record of this end states it.
     pub(super) class_of_service: u8,
-    /// Start of the earliest flow in which it sent, ms; 0 if it sent nothing.
+    /// Start of the earliest flow in which this end sent, ms; 0 if it sent nothing.
     pub(super) began_ms: i64,
 }
 
@@ -113,7 +114,8 @@ impl Cell {
         if answered && lower.began_ms != upper.began_ms {
             return (End::from(upper.began_ms < lower.began_ms), true);
         }
-        // A service's port is low, a client's is not; the other way round only where both are.
+        // The end with a port below 1024 is the server. If both ends have such a port, or neither has, the higher port
+        // is the client's; in a one-way record the sender is the initiator.
         let service = |port: u16| (1..1024).contains(&port);
         match (service(key.ports[0]), service(key.ports[1])) {
             (true, false) => (1, true),

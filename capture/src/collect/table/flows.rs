@@ -14,8 +14,8 @@ use std::sync::Arc;
 /// Maximum octets of a record without its names: 30 numbers with their keys, three addresses, keys and lengths, the route.
 const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 3 * 5 + route::ROOM;
 
-/// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each see one
-/// direction of it; sub-agents of sFlow's sample each on their own.
+/// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each
+/// see one direction of the flow; each sFlow sub-agent samples separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     pub(super) exporter: Address,

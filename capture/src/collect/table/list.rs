@@ -33,7 +33,8 @@ pub(super) struct Cells {
     pub(super) six: List<V6>,
 }
 
-/// Flows in the order they came, so that new ones are written where the last one was; and where each is by its key.
+/// Flows in the order they came, so that a new one is written next to the last one, and an index of their places by
+/// key.
 pub(super) struct List<K> {
     pub(super) places: Index,
     pub(super) flows: Vec<(FlowKey<K>, Cell)>,

@@ -164,7 +164,7 @@ impl Table {
         cells.clear();
         let at = self.spare.partition_point(|spare| spare.capacity() < cells.capacity());
         self.spare.insert(at, cells);
-        // The smallest ones are the least loss.
+        // Drop the smallest lists: they are the least loss.
         let mut kept = 0;
         let all = self.spare.iter().rev();
         let most = all.take_while(|spare| {
@@ -184,7 +184,7 @@ impl Table {
         let (mut first, mut last) = (record.first_ms, record.last_ms.max(record.first_ms));
         if last > newest {
             self.clamped.future += 1;
-            // Of a clock that is ahead: as long as it was, but until now.
+            // The exporter's clock is ahead: keep the duration, but end the record now.
             first = newest.saturating_sub(last.saturating_sub(first));
             last = newest;
         }
@@ -222,11 +222,11 @@ impl Table {
         }
         let interval = self.flows.partition_point(|(other, _)| *other < start);
         if self.flows.get(interval).is_none_or(|(other, _)| *other != start) {
-            // What is pending knows intervals by their place.
+            // Pending parts refer to intervals by their index, which is about to change.
             self.settle();
             let cells = match self.spare.len() {
                 0 => Cells::default(),
-                // Most is of the open interval.
+                // Most records belong to the open interval.
                 all => self.spare.remove(if start == self.open_ms { all - 1 } else { 0 }),
             };
             self.flows.insert(interval, (start, cells));
@@ -260,7 +260,7 @@ impl Table {
     }
 }
 
-/// The flows of intervals, with the lists that their indices are of.
+/// The flows of intervals, with the lists that their indices refer to.
 fn together(flows: impl Iterator<Item = (i64, Cells)>, origins: &Arc<[Origin]>, routes: Vec<Route>) -> Vec<Flows> {
     let routes = Arc::new(SharedRoutes::new(routes));
     let of = |(start_ms, cells)| Flows { start_ms, cells, origins: Arc::clone(origins), routes: Arc::clone(&routes) };

@@ -6,7 +6,7 @@ use crate::collect::element::routed::{RawRoute, Route, Routed};
 use foldhash::fast::RandomState;
 use std::hash::BuildHasher as _;
 
-/// Number of remembered octets: half a megabyte.
+/// Number of remembered routes by their octets: half a megabyte.
 const SEEN: usize = 1 << 12;
 /// The index of octets that are all zero.
 const NO_ROUTE: u32 = u32::MAX;
@@ -22,7 +22,7 @@ struct Seen {
 #[derive(Default)]
 pub(super) struct Routes {
     all: Indexed<Route>,
-    /// By their hashes; empty until a record states a route.
+    /// Remembered octets, by their hashes; empty until a record states a route.
     seen: Vec<Seen>,
     hasher: RandomState,
 }

@@ -89,7 +89,7 @@ fn the_class_of_service_is_that_of_the_first_record_of_each_end() {
     };
     let question = imported(20, 2000, OPEN - 1000, OPEN + 1000);
     let mut both = of(0xb8, question);
-    // Of an end that sent nothing nothing is known.
+    // The class of service of an end that sent nothing is not used.
     both.sent[1].class_of_service = 0x14;
     table.add((&mapped(9), 0), &both);
     table.add((&mapped(9), 0), &of(0x28, question));
@@ -128,7 +128,7 @@ fn a_lone_syn_and_what_an_exporter_knows_are_no_guess() {
     table.add((&mapped(9), 0), &known);
     let flow = only(&mut table);
     assert_eq!((flow.src_port, flow.initiator_guess, flow.fwd_packets), (443, false, 1));
-    // Else a server that is seen alone is the destination.
+    // If the initiator is not known, an end with a server's port is the destination even if only it sent packets.
     table.add((&mapped(9), 0), &answer(&imported(3, 120, OPEN, OPEN)));
     let flow = only(&mut table);
     assert_eq!((flow.dst_port, flow.initiator_guess, flow.fwd_packets, flow.rev_packets), (443, true, 0, 3));
@@ -140,7 +140,7 @@ fn sampled_counts_are_scaled_and_say_so() {
     table.add((&mapped(9), 0), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
     let flow = only(&mut table);
     assert_eq!((flow.fwd_packets, flow.fwd_octets, flow.sampling_rate), (3000, 4_500_000, 1000));
-    // What is sampled otherwise is not mixed with it.
+    // Records with different sampling rates stay separate.
     table.add((&mapped(9), 0), &Imported { sampling: Some(1000), ..imported(3, 4500, OPEN, OPEN) });
     table.add((&mapped(9), 0), &imported(3, 4500, OPEN, OPEN));
     let mut rates: Vec<_> = taken(&mut table)[0].1.iter().map(|flow| (flow.sampling_rate, flow.fwd_packets)).collect();
@@ -177,7 +177,7 @@ fn flags_are_those_that_were_sent() {
 #[test]
 fn who_began_first_is_the_source_whichever_record_comes_first() {
     let question = |ms: i64| Imported { ports: [40_000, 50_000], ..imported(5, 500, OPEN + ms, OPEN + 900) };
-    // A later record of the client comes before its first one.
+    // A later record of the client arrives before its first one.
     let records = [question(10), answer(&question(5)), question(0)];
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
         let mut table = Table::new(OPTIONS, OPEN);
@@ -268,7 +268,8 @@ fn what_the_router_said_is_the_sources() {
         (said.src_as, said.dst_as, said.src_prefix_length, said.next_hop),
         (64500, 64501, 24, vec![192, 0, 2, 9])
     );
-    // An answer that comes first is told by its own source, which is the flow's destination.
+    // In an answer that arrives first, the routing data is from the view of its own source, which is the flow's
+    // destination.
     let mut answered = answer(&question);
     answered.sent[0].tcp_flags = tcp::SYN | tcp::ACK;
     table.add((&mapped(9), 0), &answered);
@@ -276,7 +277,7 @@ fn what_the_router_said_is_the_sources() {
     let flow = only(&mut table);
     let said = flow.routed.unwrap();
     assert_eq!((flow.src_port, said.src_as, said.dst_as, said.src_prefix_length), (40_000, 64501, 64500, 16));
-    // Over intervals each part has it; a record without has none.
+    // A record over several intervals has its routing data in each part; a record without routing data has none.
     table.add((&mapped(9), 0), &Imported { routed, ..imported(5, 500, OPEN - 20_000, OPEN) });
     assert!(taken(&mut table).iter().all(|(_, flows)| flows[0].routed.is_some()));
     table.add((&mapped(9), 0), &imported(5, 500, OPEN, OPEN));
@@ -342,11 +343,11 @@ fn without_a_service_who_began_is_told_by_time_then_by_port_then_by_who_sent() {
         let (early, late) = (of(ports, OPEN), of(ports, OPEN + 3));
         assert_eq!(source(&[early, answer(&late)]), (1, 5, 5));
         assert_eq!(source(&[late, answer(&early)]), (2, 5, 5));
-        // One way alone: who sent it.
+        // With one direction only, its sender is the source.
         assert_eq!(source(&[early]), (1, 5, 0));
         assert_eq!(source(&[answer(&early)]), (2, 5, 0));
     }
-    // At the same moment: the higher port is the client's.
+    // If both begin at the same moment, the end with the higher port is the client.
     let lower = of([40_000, 50_000], OPEN);
     assert_eq!(source(&[lower, answer(&lower)]), (2, 5, 5));
     let higher = of([50_000, 40_000], OPEN);
@@ -414,11 +415,12 @@ fn next_hops_are_those_of_the_initiators_packets() {
     assert_eq!(route(&[asking, answering]), (1, 99, Some(1)));
     assert_eq!(route(&[answering, asking]), (1, 99, Some(1)));
     assert_eq!(route(&[silent, asking]), (1, 99, Some(1)));
-    // The answer's next hop is not that of the question's packets, unless there are none.
+    // The answer's next hop is used only if there is no record of the question, because it is not that of the
+    // question's packets.
     assert_eq!(route(&[question, answering]), (99, 2, None));
     let alone = Imported { ports: [443, 40_000], ..answering };
     assert_eq!(route(&[alone]), (99, 2, Some(2)));
-    // An exporter that has the ends the other way round (IE 239) means those in its data, too.
+    // If an exporter states the ends in reverse (IE 239), its routing data is reversed too.
     let mut both = Imported { turned: true, ..asking };
     both.sent[1] = both.sent[0];
     assert_eq!(route(&[both]), (99, 1, None));
@@ -661,7 +663,7 @@ fn many_routes_of_one_flow_are_bounded() {
         number += 1;
     }
     assert_eq!(only(&mut table).routed.unwrap().src_as, 500);
-    // What a router leaves at zero is not published.
+    // Routing data in which every field is zero is not published.
     table.add((&mapped(9), 0), &Imported { routed: Some(Routed::Netflow5(&[0; 48])), ..imported(1, 100, OPEN, OPEN) });
     assert_eq!(only(&mut table).routed, None);
 }

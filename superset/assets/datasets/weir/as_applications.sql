@@ -1,4 +1,4 @@
--- Applications of each autonomous system. It reads at most the last ten minutes of the range: records are many. A flow that
+-- Applications of each autonomous system. Reads at most the last ten minutes of the range, because there are very many records. A flow that
 -- several probes saw counts once, or, where probes are chosen, for each of them.
 SELECT
     max(a.ts) AS ts,

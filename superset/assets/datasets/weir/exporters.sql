@@ -1,8 +1,8 @@
--- Routers and agents with collected records in the time range, one row each: a day's intervals would be many.
+-- Routers and agents with collected records in the time range, one row each, because a row per interval would be too many in a day.
 SELECT
     {{ last_second(to_dttm) }} AS ts,
     e.probe AS probe,
-    if(e.exporter = '', 'of nobody known', e.exporter) AS exporter,
+    if(e.exporter = '', 'unknown exporter', e.exporter) AS exporter,
     e.domain AS domain,
     e.protocol AS protocol,
     if(sum(e.records + e.nat_events + e.interface_counters) = 0, '', formatDateTime(maxIf(e.ts, e.records + e.nat_events + e.interface_counters > 0), '%Y-%m-%d %H:%i:%S', 'UTC')) AS last_records,
@@ -12,7 +12,7 @@ SELECT
     anyIf(e.lost_unit, e.lost > 0) AS lost_unit,
     sum(e.without_sampling_rate) AS without_rate,
     multiIf(
-        argMax(e.sampling, e.ts) = 'expected', 'rate not yet announced: bytes are as exported',
+        argMax(e.sampling, e.ts) = 'expected', 'rate not yet received: bytes are as exported',
         argMax(e.sampling, e.ts) = 'not_understood', 'rate not understood: bytes are as exported',
         without_rate > 0, 'no rate announced: bytes are as exported',
         sum(e.records) > 0, 'rate known',

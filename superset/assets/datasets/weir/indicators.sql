@@ -1,5 +1,5 @@
 {% set scope = scope_of(filter_values) -%}
--- Worm counts, scanners and the rest by time: the highest of the windows of each point of `bucket_s` seconds.
+-- Worm counts, scanners, UDP work weight and ICMP errors by time: the highest value of any window in each point of `bucket_s` seconds.
 SELECT
     {{ point('i.ts') }} AS ts, {{ bucket_seconds(from_dttm, to_dttm, 30) }} AS bucket_s, i.probe AS probe, i.customer_name AS customer_name,
     max(i.hosts) AS hosts, max(i.report_hosts) AS report_hosts, max(i.worms_us) AS worms_us, max(i.worms_them) AS worms_them,

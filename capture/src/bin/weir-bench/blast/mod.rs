@@ -27,7 +27,7 @@ Sends from 10.0.0.0/8 to port 80 of 198.18.0.0/15: only on links of your own.";
 pub struct BlastArgs {
     /// Interface to send on
     pub interface: String,
-    /// Network namespace it is in, as `ip netns` names it
+    /// Network namespace of the interface, as `ip netns` names it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub netns: String,
     /// Other end of a veth pair, which must accept frames from an XDP program while this runs

@@ -12,7 +12,7 @@ use weir_probe::source::interface::Interface;
 /// Frames per system call.
 const BATCH: usize = 64;
 
-/// Sends frames at the rate, for the time and in the number that the options set.
+/// Sends frames at the configured rate until the time or the number of packets is reached.
 pub(super) fn send(interface: &Interface, frames: &Frames, args: &BlastArgs) -> Result<BlastSent, Failure> {
     let socket = open(interface).with_context(|| format!("{}: cannot send", interface.name)).map_err(Failure::start)?;
     let mut octets = frames.template.repeat(BATCH);

@@ -2,13 +2,13 @@
 //!
 //! Derived from public sources: ntopng's structures and its receiver (headers of 40, 24 and 28 octets, versions 0 to
 //! 3), ntop's ipt_geofence (the 28 octets' order) and netflow2ng, which publishes to ntopng (36 octets, version 4: its
-//! flags, and which numbers are in which order of octets). 24 octets are: topic (16), version, source, length of the
-//! payload (2), number of the message (4). 28: as before but the source, which follows in 4 octets. 36: topic, version,
-//! flags, 2 of padding, length before and after compression, number, source.
+//! flags, and the byte order of each number). 24 octets are: topic (16), version, source, length of the payload (2),
+//! number of the message (4). 28: the same, but the source comes last, in 4 octets. 36: topic, version, flags, 2 of
+//! padding, length before and after compression, number, source.
 
 use crate::collect::cause::Refusal;
 
-/// What messages are about.
+/// The topic of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ZmqTopic {
@@ -24,7 +24,7 @@ pub enum ZmqTopic {
     /// Ports that the nProbe listens on.
     ListeningPorts,
     SnmpInterfaces,
-    /// None of those.
+    /// Any other topic.
     Other,
 }
 
@@ -95,8 +95,8 @@ const TLV: u8 = 2;
 const COMPRESSED: u8 = 4;
 
 impl Header {
-    /// Reads a header. The payload's length in it is not needed: ZeroMQ delimits frames, and an agent of version 2
-    /// states a wrong length for more than 65,535 octets.
+    /// Reads a header. The payload's length in the header is not needed: ZeroMQ delimits frames, and an agent of
+    /// version 2 states a wrong length for more than 65,535 octets.
     ///
     /// # Errors
     /// [`Refusal::BadLength`] for a frame of another size, [`Refusal::UnknownVersion`] for a version that its size cannot have.
@@ -108,7 +108,7 @@ impl Header {
         let json = Header { topic: topic_of(topic), form: Form::Json, compressed: false, source: 0, number: None };
         match (layout, rest[0]) {
             (Layout::Legacy, 0) => Ok(json),
-            // Numbered in the publisher's own order of octets, which is that of nearly all.
+            // The publisher writes the number in its own byte order, which is little-endian on nearly all machines.
             (Layout::Short, 1) => Ok(Header { number: Some(u32::from_le_bytes(word(4))), ..json }),
             (Layout::Short, version @ (2 | 3)) => {
                 let number = Some(u32::from_be_bytes(word(4)));
@@ -132,7 +132,7 @@ fn form(tlv: bool) -> Form {
     if tlv { Form::Tlv } else { Form::Json }
 }
 
-/// By the first letter, by which ntopng distinguishes topics.
+/// Recognises the topic by its first letter, as ntopng does.
 fn topic_of(topic: &[u8]) -> ZmqTopic {
     let letter = topic.first().copied();
     let known = ZmqTopic::ALL.into_iter().find(|topic| letter == topic.name().bytes().next());

@@ -1,4 +1,4 @@
-//! Records as JSON: an object, an array of objects, or an object a line. It builds no tree of them.
+//! Records as JSON: an object, an array of objects, or an object a line. The parser builds no tree of them.
 
 use super::record::{Fields, NprobeRecords, NprobeValue};
 use crate::collect::cause::Refusal;
@@ -11,7 +11,7 @@ use std::fmt;
 /// Reads the records of a payload up to the first invalid JSON, which it counts.
 pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut NprobeRecords<'_, T>) {
     let data = data.trim_ascii();
-    // Zeros end what a program in C sends.
+    // A program in C may send the zero at the end of its text.
     let data = data.strip_suffix(b"\0").unwrap_or(data).trim_ascii_end();
     if !is_lines(data) {
         document(data, records);
@@ -42,7 +42,7 @@ fn document<T: FnMut(&ExporterInfo, &Imported<'_>)>(data: &[u8], records: &mut N
     }
 }
 
-/// An object that is a record, or an array of those.
+/// A record, which is an object, or an array of records.
 struct Document<'r, 'm, T> {
     records: &'r mut NprobeRecords<'m, T>,
     /// Whether it is within an array; an array nested there is not a list of records.

@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// The key of this number, as NetFlow v9 has it.
+    /// The key for this number of an element in NetFlow v9.
     pub(super) fn numbered(&self, number: u32) -> Option<JsonKey> {
         let number = u16::try_from(number).ok()?;
         match number.checked_sub(V9_NTOP) {
@@ -96,16 +96,16 @@ fn place(pen: u32, id: u16) -> Option<JsonKey> {
     match (pen, id) {
         (0, 130 | 131) => return Some(JsonKey::Exporter),
         (PEN_NTOP, 471) => return Some(JsonKey::Probe),
-        // A record has both directions: what the destination sent.
+        // A record has both directions, so these count the destination's packets.
         (0, 23) => return Some(JsonKey::Part(Meaning::ReverseOctets, 0)),
         (0, 24) => return Some(JsonKey::Part(Meaning::ReversePackets, 0)),
         (0, 55) => return Some(JsonKey::Part(Meaning::ReverseClassOfService, 0)),
-        // The flags of both directions together are worth less than those of one.
+        // The flags of both directions together have a lower rank than those of one.
         (0, 6) => return Some(JsonKey::Part(Meaning::Flags, 2)),
         _ => {}
     }
     match meaning(pen, id)? {
-        // Of forms with templates, or binary.
+        // Only formats with templates, or binary ones, have these.
         (
             Meaning::PostOctets
             | Meaning::PostPackets

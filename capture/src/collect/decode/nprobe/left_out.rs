@@ -4,7 +4,7 @@ use super::keys::Keys;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Distinct names of unknown elements that are kept, and octets of one.
+/// Maximum number of names of unknown elements that are kept, and maximum octets of a name.
 pub(super) const MOST_NAMES: usize = 256;
 pub(super) const LONGEST_NAME: usize = 64;
 

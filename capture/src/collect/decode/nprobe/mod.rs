@@ -103,7 +103,7 @@ impl Nprobe {
         let info = info(from, header.source);
         let exporter = exporters.get(&info, limits);
         if let Some(number) = header.number {
-            // One connection keeps the order: a lower number is of a publisher that began anew.
+            // A connection preserves the order, so a lower number means that the publisher restarted.
             let at = exporter.talk(from.into(), number, limits);
             if exporter.talks[at].counting.is_behind(number) {
                 exporter.talks[at].counting.restart();
@@ -147,7 +147,7 @@ fn records<'m, T: FnMut(&ExporterInfo, &Imported<'_>)>(
     take: &'m mut T,
 ) -> NprobeRecords<'m, T> {
     let received_ms = received_ns.div_euclid(1_000_000);
-    // Records state times since 1970, and messages none: a wrong clock of the nProbe's is not seen.
+    // Records state times since 1970, but messages state no time, so a wrong clock of the nProbe goes unnoticed.
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: None, boot_ms: None };
     let exporter = exporters.get(&from, limits);
     let at = exporter.talk(from.address.into(), 0, limits);
@@ -161,7 +161,7 @@ fn event<T>(payload: &[u8], records: &mut NprobeRecords<'_, T>) -> Result<(), Re
     let Drops { export_queue_full, too_many_flows, flow_collection_drops } = event.drops;
     let dropped = export_queue_full.wrapping_add(too_many_flows).wrapping_add(flow_collection_drops);
     let exporter = records.exporters.get(&records.from, records.limits);
-    // Of the low 32 bits the difference is right, too.
+    // The difference of the low 32 bits is right, too.
     let now_ms = records.moment.received_ms;
     exporter.counts.exporter_drops +=
         exporter.source(PACKETS, now_ms, records.limits).0.more(event.packet_drops as u32);
@@ -175,7 +175,7 @@ fn info(address: Address, domain: u32) -> ExporterInfo {
 
 /// The payload without its compression.
 fn plain<'a>(payload: &'a [u8], header: &Header, inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Refusal> {
-    // JSON never begins with a 0, and zlib's first octet is none either.
+    // Neither JSON nor zlib data begins with a 0.
     let zlib = match payload {
         [0, zlib @ ..] if header.form == Form::Json || header.compressed => zlib,
         _ if header.compressed => payload,

@@ -1,4 +1,4 @@
-//! Keys and values of a message, record by record, into records of flows.
+//! Turns the keys and values of a message into flow records.
 
 use super::keys::{JsonKey, Keys};
 use super::left_out::LeftOut;
@@ -178,14 +178,14 @@ impl<T: FnMut(&ExporterInfo, &Imported<'_>)> NprobeRecords<'_, T> {
         }
     }
 
-    /// Counts what is wrong with the message.
+    /// Counts an error of the message by its cause.
     pub(super) fn count(&mut self, cause: Refusal) {
         self.exporters.get(&self.from, self.limits).counts.count(cause);
     }
 }
 
 impl<'a> Fields<'a> {
-    /// `None` where the element cannot have the value.
+    /// Sets the value of an element; `None` if the element cannot have this value.
     fn set(&mut self, key: JsonKey, value: NprobeValue<'a>) -> Option<()> {
         let (what, rank) = match key {
             JsonKey::Part(what, rank) => (what, rank),
@@ -239,7 +239,7 @@ impl<'a> Fields<'a> {
             Meaning::Last(_) => Some(1),
             _ => None,
         };
-        // A time that is not set leaves the others their say.
+        // A time that is not set does not replace those of other elements.
         if time.is_some() && number == 0 {
             return Some(());
         }
@@ -287,7 +287,7 @@ fn milliseconds(time: u64) -> u64 {
     }
 }
 
-/// nDPI's number of the application: in `7.126`, a protocol and the application within it, the latter.
+/// nDPI's number of the application: 126 in `7.126`, which is a protocol and the application within it.
 fn application(value: &NprobeValue<'_>) -> Option<u64> {
     let parts = match value {
         NprobeValue::Text(text) => text.split_once('.'),
@@ -298,7 +298,7 @@ fn application(value: &NprobeValue<'_>) -> Option<u64> {
             0 => protocol.trim().parse().ok()?,
             application => application,
         },
-        // As a number its zeros at the end are gone: the protocol alone can be told.
+        // A JSON number lacks trailing zeros of the part after the point, so only the protocol is certain.
         None => value.number()?,
     };
     u16::try_from(number).ok().map(u64::from)

@@ -98,7 +98,7 @@ fn times_are_seconds_milliseconds_or_those_of_arrival() {
     assert_eq!(times(r#","156":1699999990123456789,"157":1699999995456789012"#), (-9877, -4544));
     assert_eq!(times(r#","22":0,"21":0"#), (0, 0));
     assert_eq!(times(r#","21":1699999995,"161":4000"#), (-9000, -5000));
-    // What cannot be is replaced by the time of arrival, and counted.
+    // The decoder replaces impossible times by the time of arrival, and counts them.
     let mut decoder = Decoder::default();
     let read = json(&mut decoder, r#"{"8":"10.0.0.1","12":"10.0.0.2","1":9,"22":100,"21":200}"#);
     assert_eq!((read[0].1.last_ms, cause(&decoder, Refusal::TimeClamped)), (NOW_MS, 1));
@@ -233,7 +233,7 @@ fn tlv() -> Vec<u8> {
     let mut data = vec![1, 1, 0x24, 8, 10, 0, 0, 1, 0x2b, 12, 0, 8];
     data.extend(b"10.0.0.2");
     data.extend([0x22, 4, 6, 0x23, 1, 1, 44, 0x22, 2, 3]);
-    // 57472 + 188, 35632.124 by name, and a list.
+    // Element 57472 + 188; element 35632.124, given by name; and a list.
     data.extend([0x3b, 0xe1, 0x3c, 0, 11]);
     data.extend(b"example.org");
     data.extend([0xba, 0, 9]);
@@ -287,7 +287,7 @@ fn serialized_records_say_what_json_says() {
     assert_eq!((record.protocol, record.sent[0].octets, record.sent[0].packets), (6, 300, 3));
     assert_eq!((record.handshake_rtt_us, &server[..]), (3000, "example.org"));
     assert_eq!(decoder.nprobes().left_out, [("99".to_owned(), 2)]);
-    // Numbers with a sign, of one to eight octets: packets 5, octets 300, a port that cannot be.
+    // Signed numbers of one to eight octets: 5 packets, 300 octets, an impossible port.
     let signed = [
         &[
             1, 1, 0x24, 8, 10, 0, 0, 1, 0x24, 12, 10, 0, 0, 2, 0x26, 2, 5, 0x27, 1, 1, 44, 0x28, 7, 0xff, 0xff, 0xff,
@@ -306,7 +306,7 @@ fn serialized_records_say_what_json_says() {
     let mut decoder = Decoder::default();
     let record = &zmq(&mut decoder, &header(3, 0, 1), &wider)[0].1;
     assert_eq!((record.sent[0].octets, record.ports, cause(&decoder, Refusal::BadValue)), (70_000, [0, 0], 1));
-    // Cut anywhere, it is a record less, and counted.
+    // Wherever the record is cut, it is not decoded but counted.
     for end in 0..data.len() {
         let mut decoder = Decoder::default();
         assert!(zmq(&mut decoder, &header(3, 0, 1), &data[..end]).is_empty());
@@ -350,7 +350,7 @@ fn other_topics_are_counted_and_bad_frames_too() {
         assert!(zmq(&mut decoder, frame, b"[]").is_empty());
         assert_eq!(cause(&decoder, why), before + 1);
     }
-    // What is serialized and not compressed has no 0 before it.
+    // A serialized payload begins with a 0 only if it is compressed.
     assert!(zmq(&mut decoder, &header(3, 0, 0), &[&[0][..], &tlv()].concat()).is_empty());
     let causes = [Refusal::UnknownVersion, Refusal::BadCompression].map(|why| cause(&decoder, why));
     assert_eq!(causes, [3, 0]);
@@ -381,7 +381,7 @@ fn events_tell_what_an_nprobe_dropped() {
     let event = |packets: u64, flows: u64| {
         format!(r#"{{"packet_drops":{packets},"drops":{{"export_queue_full":{flows},"elk_flow_drops":9}},"x":[]}}"#)
     };
-    // What was before is of before; a nProbe that begins anew counts from 0.
+    // Counts before the first event are not reported; an nProbe that restarts counts from 0.
     assert_eq!(tell(event(100, 7)), (0, 0, 0));
     assert_eq!(tell(event(130, 9)), (30, 2, 0));
     assert_eq!(tell(event(5, 0)), (30, 2, 0));

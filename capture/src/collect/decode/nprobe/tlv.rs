@@ -75,6 +75,6 @@ pub(super) fn read<T: FnMut(&ExporterInfo, &Imported<'_>)>(
             records.set(&mut fields, key, value);
         }
     }
-    // What has no end is no record.
+    // A record without an end mark is incomplete.
     if begun { Err(Refusal::Truncated) } else { Ok(()) }
 }

@@ -15,9 +15,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessin
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * Output generated from the declarations of lists, indicators and mixes: {@code json} prints what
- * the plain-SQL check reads, {@code sql DIR} writes the statements of lists and views into files of
- * {@code clickhouse/}, {@code table NAME} prints what the migration of a new table holds.
+ * Output generated from the declarations of lists, indicators and mixes: {@code json} prints the
+ * input of the plain-SQL check, {@code sql DIR} writes the statements of lists and views into files
+ * of {@code clickhouse/}, {@code table NAME} prints the statement for the migration of a new table.
  */
 public final class Definitions {
   private static final String NOTE =

@@ -233,7 +233,8 @@ final class Oracle {
         windows
             .computeIfAbsent(window, key -> new TreeMap<>())
             .computeIfAbsent(message.getProbe(), key -> new Seen());
-    // What comes more than as long before a window is kept for as long, and may be gone by then.
+    // Data that arrives more than LATE_MS before its window is kept only for LATE_MS, and may be
+    // gone when the window comes.
     boolean late = event.at() >= window + WINDOW_MS + LATE_MS || event.at() < window - LATE_MS;
     into.isLate |= late;
     into.lastEvent = number;

@@ -159,7 +159,7 @@ final class Schedule {
         : "192.0.2." + (1 + random.nextInt(4));
   }
 
-  /** What one worker sends. It follows the agent's clock; delayed messages arrive later. */
+  /** The messages of one worker, by the agent's clock; delayed messages arrive later. */
   private void worker(String name, int rate, int intervals) {
     double held = 0; // until then, nothing of this worker comes
     boolean calm = chance(0.3);

@@ -13,7 +13,7 @@ public final class Seeds {
   /**
    * Tries every seed, several at once; none may fail.
    *
-   * @param failures what is wrong with a seed's schedule, empty for nothing
+   * @param failures the errors of a seed's schedule, empty if there are none
    */
   public static void assertNoneFails(LongFunction<List<String>> failures) {
     long first = Long.getLong("weir.seed", 1);

@@ -44,22 +44,22 @@ import java.util.TreeMap;
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
- *                    [carried=N]: packets that wait for the next interval  [ring=N]: that the agent has not taken yet
+ *                    [carried=N]: packets that wait for the next interval  [ring=N]: packets that the agent has not taken yet
  *                    [unbalanced-octets=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
  *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
- *   14 raw alpha/0 cause TEXT                   a message that is not one; or `raw alpha/0 major`, `probe`, `worker`, `port`
+ *   14 raw alpha/0 cause TEXT                   a malformed message; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
  *   15 declare alpha [site=S] [rank=N] [one-way]                     declares a probe
- *   15 to alpha/0 SECONDS                       the worker's open interval begins then, whatever the clock says
+ *   15 to alpha/0 SECONDS                       the worker's open interval begins at SECONDS, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
- *   0  window-entries N                         what windows hold at most, in all
+ *   0  window-entries N                         maximum number of entries in all windows
  *   0  seldom-barriers                          barriers come with the lists of probes, not with every message
  *   50 now                                      time passes
  *   51 stop-jobs [N]                            the jobs stop, and start again from their state, with N subtasks
- *   52 checkpoint                               from which the next crash starts them
- *   53 crash SECONDS [N]                        the jobs end, and are back after these
+ *   52 checkpoint                               a checkpoint, from which the jobs start after the next crash
+ *   53 crash SECONDS [N]                        the jobs end, and start again after SECONDS
  * </pre>
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not

@@ -291,8 +291,8 @@ final class TraceJobs {
             lines(stages.message(enriched), out);
           }
         }
-        // In the job a barrier does it at least every few seconds; here at once, so that when does
-        // not matter, unless the trace says otherwise.
+        // In a job, barriers flush the output every few seconds; here each event does, so that the
+        // time of barriers does not matter, unless the trace says otherwise.
         if (!seldomBarriers) {
           lines(stages.barrier(), out);
         }

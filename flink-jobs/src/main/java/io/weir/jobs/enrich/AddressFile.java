@@ -44,7 +44,7 @@ final class AddressFile {
    * @throws IOException if the file is unreadable or of the wrong kind; the message is one line
    */
   static Content read(Path path, Kind kind) throws IOException {
-    // Into memory: a file that is written over while it is mapped would end the process.
+    // Read into memory: if the file were mapped, overwriting it would end the process.
     try (InputStream in = Files.newInputStream(path);
         Reader reader = new Reader(in, new CHMCache())) {
       return kind == Kind.SYSTEMS ? systems(reader) : countries(reader);
@@ -53,7 +53,7 @@ final class AddressFile {
     } catch (InvalidDatabaseException e) {
       throw new IOException("it is not a MaxMind database: " + oneLine(e), e);
     } catch (InvalidNetworkException | RuntimeException e) {
-      // A file whose tree or data point outside of it; the reader does not check everything.
+      // The file's tree or data point outside the file; the reader does not check everything.
       throw new IOException("its content is broken: " + oneLine(e), e);
     }
   }
@@ -82,7 +82,7 @@ final class AddressFile {
         }
       }
     }
-    // What a broken file says here must not leave the column's range.
+    // A broken file's value must not leave the column's range.
     long builtAt = reader.getMetadata().getBuildDate().toInstant().getEpochSecond();
     builtAt = Math.max(0, Math.min(builtAt, 0xffff_ffffL));
     return new Content(builder.build(), new Known.Names(names, builtAt));

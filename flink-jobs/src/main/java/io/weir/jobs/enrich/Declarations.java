@@ -79,7 +79,7 @@ final class Declarations {
     check(prefix.getPrefix().equals(key), Cause.WRONG_KEY);
     check(Prefixes.check(key), Cause.BAD_PREFIX);
     check(prefixes.size() < MAX_PREFIXES || prefixes.containsKey(key), Cause.TOO_MANY);
-    // Names and tags are for others; here they would only take memory.
+    // The jobs do not use names and tags, which would only take memory.
     Prefix.Builder kept = prefix.toBuilder().clearCustomer().clearTags();
     prefixes.put(key, kept.setUnknownFields(UnknownFieldSet.getDefaultInstance()).build());
   }

@@ -53,7 +53,7 @@ final class DeclaredTopics implements Runnable {
     properties.setProperty("client.id", "weir-enrichment");
     properties.setProperty("allow.auto.create.topics", "false");
     properties.setProperty("enable.auto.commit", "false");
-    // A topic that was removed and made anew is read anew.
+    // Fails if a topic was removed and created again, so that it is read again.
     properties.setProperty("auto.offset.reset", "none");
     properties.setProperty("max.poll.records", "10000");
     properties.setProperty("default.api.timeout.ms", "10000");

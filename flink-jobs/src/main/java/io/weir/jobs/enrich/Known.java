@@ -13,7 +13,7 @@ import java.util.TreeMap;
  * @param systems AS numbers (unsigned) by address
  * @param countries by address: first letter * 256 + second
  * @param names of the autonomous systems
- * @param addresses what all of these say of an address
+ * @param addresses the values of all of these for an address
  */
 public record Known(
     Prefixes prefixes,

@@ -11,7 +11,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A file of {@link AddressFile} that may change. It reads a new file once two checks find it
+ * Watches a file that {@link AddressFile} reads. It reads a new file once two checks find it
  * unchanged, so that it never reads a half-written file; it ignores a broken file and keeps the
  * previous data.
  */
@@ -48,7 +48,7 @@ final class WatchedFile {
     } catch (IOException e) {
       refusals.add(
           Refusals.BROKEN_FILE,
-          "{} is not taken: {}; what was read before holds",
+          "ignored {}: {}; the previous data stays in use",
           path,
           e.getMessage());
     }

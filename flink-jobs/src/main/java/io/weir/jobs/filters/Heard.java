@@ -17,8 +17,8 @@ final class Heard {
   static final long ACTIVE_MS = 300_000;
 
   /**
-   * By worker: the newest run, the end of the newest interval of that run, ms, and what {@link
-   * StreamClock} has of it.
+   * By worker: the newest run, the end of the newest interval of that run, ms, and the worker's
+   * numbers for {@link StreamClock}.
    */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 

@@ -33,7 +33,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * others. The time is that of {@link StreamClock}.
  */
 final class Means {
-  /** For how long a window accepts late counters. */
+  /** How long a window accepts late counters. */
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
@@ -207,7 +207,7 @@ final class Means {
       for (Map.Entry<Long, MeansWindow> entry : windows.get(span).entrySet()) {
         MeansWindow window = entry.getValue();
         long end = entry.getKey() + span.ms;
-        // A clock that is far ahead is not waited for.
+        // Do not wait until a clock that is far ahead has been reached.
         boolean ahead = end - window.began > span.ms + KEEP_MS;
         long over = ahead ? window.began + span.ms : Math.max(end, window.began);
         boolean waited = clockNow >= over + delay;
@@ -248,7 +248,7 @@ final class Means {
   }
 
   private int expected(String scope, int reported) {
-    // Before Kafka has said which probes there are, only the delay makes a window over all whole.
+    // Until Kafka has listed the probes, only the delay completes a window over all probes.
     int known = enrolled > 0 ? enrolled : Integer.MAX_VALUE;
     return Scopes.isAll(scope) ? Math.max(known, reported) : 1;
   }

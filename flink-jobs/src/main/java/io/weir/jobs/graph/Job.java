@@ -13,7 +13,7 @@ public abstract class Job {
    * Declares a job.
    *
    * @param name in {@code --jobs}
-   * @param what it does, for {@code --help}
+   * @param what its description, for {@code --help}
    */
   protected Job(String name, String what) {
     this.name = name;

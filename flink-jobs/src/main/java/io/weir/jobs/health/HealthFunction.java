@@ -62,7 +62,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
-    // A subtask may hold retired probes alone, and then hears nothing before their timers.
+    // A subtask with only retired probes receives nothing before their timers fire.
     began =
         ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
     state = new KeyedValue<>(runtime, "health", new FieldSerializer<>(ProbeHealth.class));

@@ -95,7 +95,7 @@ final class WorkerHealth {
       if (received > 0) {
         found.missingClosings++; // the run before ended in the midst of an interval
       }
-      // Nothing of the run can have gone by before it was looked at.
+      // If an earlier run is known, the jobs have missed no message of the new one.
       boolean fromStart = epoch != 0 || event.sequence() == 0;
       epoch = event.epoch();
       next = fromStart ? 0 : event.sequence();

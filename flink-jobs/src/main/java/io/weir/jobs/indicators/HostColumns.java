@@ -11,7 +11,7 @@ final class HostColumns {
       new Figure<>(
           BOOL,
           "local",
-          "The host is at the probe's site; over all: inside the nation",
+          "True if the host is at the probe's site or, over all probes, inside the nation",
           HostStats::isLocal);
   static final Figure<HostStats> SYN_SENT = sent("SYN", HostStats.SYN_SENT);
   static final Figure<HostStats> SYNACK_SENT = sent("SYN-ACK", HostStats.SYNACK_SENT);

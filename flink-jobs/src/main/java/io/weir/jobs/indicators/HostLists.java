@@ -37,7 +37,7 @@ final class HostLists {
           new StatsList(
               7,
               "scan_failures",
-              "first contacts that were not answered, less those that were",
+              "failed first contacts minus answered ones",
               "Jung and others, Fast portscan detection using sequential hypothesis testing, 2004, within one window",
               HostStats::lead,
               "toInt64(failed) - toInt64(answered)"),

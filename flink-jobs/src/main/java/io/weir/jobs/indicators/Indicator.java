@@ -24,7 +24,7 @@ final class Indicator extends Listed {
       new Indicator(
           1,
           "report_hosts",
-          "Of these, with a work weight above 0: how long the port report would be without its limit",
+          "Distinct hosts with a work weight above 0: the length that the port report would have without its limit",
           "Ourmon's TCP port report",
           host -> host.isReported() ? 1 : 0,
           "countIf(control > 0 AND tcp > 0)");
@@ -40,7 +40,7 @@ final class Indicator extends Listed {
       new Indicator(
           3,
           "worms_them",
-          "Remote hosts likewise",
+          "Remote hosts with a work weight of 40 or more and at least 10 SYNs",
           "Ourmon's worm count",
           host -> host.isWorm() && !host.isLocal() ? 1 : 0,
           "countIf(syns >= 10 AND work_weight >= 40 AND NOT local)");
@@ -48,7 +48,7 @@ final class Indicator extends Listed {
       new Indicator(
           4,
           "scanners",
-          "Hosts with at least four more first contacts failed than answered",
+          "Hosts whose failed first contacts outnumber the answered ones by four or more",
           "Jung and others, 2004: theta0 0.8, theta1 0.2, alpha 0.01, beta 0.99",
           host -> host.lead() >= Indicators.SCANNER ? 1 : 0,
           "countIf(toInt64(not_answered) - toInt64(were_answered) >= %d)"
@@ -57,7 +57,7 @@ final class Indicator extends Listed {
       new Indicator(
           5,
           "failed",
-          "Destinations that hosts tried to reach, and none of whose SYNs was answered in time; judged in this window",
+          "Destinations that answered none of the SYNs of a host in time, summed over the hosts; judged in this window",
           "Jung and others, 2004",
           host -> host.get(HostStats.FAILED),
           "sum(not_answered)");
@@ -69,7 +69,7 @@ final class Indicator extends Listed {
               "Ourmon",
               host -> host.get(HostStats.SYN_SENT),
               "sum(syns)")
-          // Of senders that no record names, too.
+          // Includes SYNs of senders that no record names.
           .overAll(
               flow ->
                   Kind.of(flow.protocol()) == Kind.TCP && !flow.isOneWay()

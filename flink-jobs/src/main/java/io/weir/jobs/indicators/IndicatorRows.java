@@ -21,7 +21,7 @@ import java.util.Map;
  * @param report rows of the port report
  */
 record IndicatorRows(int top, int report) implements RowMaker {
-  /** The first of the list of UDP work weights. */
+  /** The first row of the list of UDP work weights. */
   private record Heaviest(long weight, byte[] address) {}
 
   @Override

@@ -13,7 +13,7 @@ final class IndicatorTable {
    *
    * @param sums the sums, from index {@code at} on
    * @param weight highest UDP work weight, null if there is none
-   * @param address of the host that had it
+   * @param address of the host with that weight
    */
   @SuppressWarnings("ArrayRecordComponent")
   record Row(long[] sums, int at, Long weight, byte[] address) {
@@ -29,7 +29,7 @@ final class IndicatorTable {
                           .comment(
                               "Sums of indicators of each window: worm counts us and them, scanners, UDP work weight; read v_indicators, which shows the newest version")
                           .customerScope(TopIndicators.SCOPE)
-                          .customer("Customer of scope customer, else 0; names in prefixes")
+                          .customer("Customer for scope customer, else 0; names in prefixes")
                           .rank("Always 1")
                           .hidden()
                           .version(),
@@ -39,12 +39,16 @@ final class IndicatorTable {
                       "udp_work_weight",
                       "Highest UDP work weight: UDP packets sent * ICMP errors that came back",
                       Row::weight)
-                  .column(IPV6, "udp_work_weight_addr", "The host that had it", Row::address)
+                  .column(
+                      IPV6,
+                      "udp_work_weight_addr",
+                      "The host with this udp_work_weight",
+                      Row::address)
                   .shown(
                       "udp_work_weight_host",
                       "String",
                       "if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr))",
-                      "The host that had it, empty for none")
+                      "The host with this udp_work_weight, empty for none")
                   .check("udp_work_weight_host"),
               Indicator.ALL.subList(Indicator.SCANNERS.place(), Indicator.ALL.size()))
           .probes()

@@ -68,8 +68,8 @@ final class PortReport {
       new WindowTable<Void, Row>(4, "port_report", UINT16)
           .comment(
               "TCP port report: hosts with a work weight above 0, those with most control packets where there are too many; read v_port_report, which shows the newest version")
-          .scope("probe: what one probe saw. all: all probes, each flow once")
-          .rank("Place by address, from 1: neighbours stand together")
+          .scope("probe: traffic that one probe saw. all: all probes, each flow once")
+          .rank("Rank by address, from 1, so that neighbouring addresses are adjacent")
           .version()
           .column(
               IPV6,
@@ -100,12 +100,12 @@ final class PortReport {
           .column(
               UINT16,
               "work_weight",
-              "100 * (syn_sent + fin_sent + rst_recv) / tcp_packets: 100 is only control and no data, peer-to-peer hosts are at 30 or less",
+              "100 * (syn_sent + fin_sent + rst_recv) / tcp_packets: 100 means control packets without data; peer-to-peer hosts are at 30 or less",
               row -> row.host.workWeight())
           .column(
               UINT16,
               "sa_s",
-              "100 * synack_sent / (syn_recv + syn_sent): near 100 a server, 0 a client, between peer to peer",
+              "100 * synack_sent / (syn_recv + syn_sent): near 100 for a server, 0 for a client, in between for a peer-to-peer host",
               row -> row.host.synackShare())
           .column(
               UINT32,
@@ -130,22 +130,22 @@ final class PortReport {
           .column(
               STRING,
               "port_signature",
-              "The first 10 destination ports of what the host sent, ascending, each with its share of the packets in permille: 445:500,139:500. Hosts with the same one do the same scan",
+              "The first 10 destination ports of the host's packets, ascending, each with its share of the packets in permille: 445:500,139:500. Hosts with the same signature take part in the same scan",
               row -> row.ports(SHOWN_PORTS, row.get(HostStats.TCP_SENT)))
           .column(
               STRING,
               "l4s",
-              "The first 10 source ports of what the host sent, with packets: 1025:3,1026:1",
+              "The first 10 source ports of the host's packets, with the number of packets: 1025:3,1026:1",
               row -> row.ports(SHOWN_PORTS + PORTS, 0))
           .column(
               UINT64,
               "overflow_packets",
-              "Of tcp_packets, what came in overflow records",
+              "The part of tcp_packets that came in overflow records",
               row -> row.get(HostStats.OVERFLOW_TCP))
           .column(
               UINT32,
               "l3d_error",
-              "l3d may be off by this much (overflow records tell distinct addresses by a sketch; three standard errors and what may be counted twice), 0: exact",
+              "Error bound of l3d, 0: exact. Overflow records estimate distinct addresses by a sketch: the bound is three standard errors, plus the addresses that may be counted twice",
               row -> row.own(L3D_ERROR))
           .probes()
           .view(

@@ -9,7 +9,7 @@ import java.util.stream.Collectors;
 /** The table {@code top_indicators}: the hosts of {@link HostList}s. */
 final class TopIndicators {
   static final String SCOPE =
-      "probe: what one probe saw. all: all probes, each flow once. customer: of these, the hosts of one customer";
+      "probe: traffic that one probe saw. all: all probes, each flow once. customer: hosts of one customer, over all probes, each flow once";
 
   /** A row. */
   record Row(HostStats host, byte[] address, long value, long error, long addresses, long ports) {}
@@ -19,15 +19,15 @@ final class TopIndicators {
           .comment(
               "Top SYN senders, scanners, ICMP error senders and causers, UDP work weights of each window; read v_top_indicators, which shows the newest version")
           .customerScope(SCOPE)
-          .customer("Customer of a customer's list, else 0; names in prefixes")
-          .listed("list", "What value counts", HostLists.ALL)
-          .rank("Place in the list, from 1")
+          .customer("Customer if the list is a customer's, else 0; names in prefixes")
+          .listed("list", "Meaning of value", HostLists.ALL)
+          .rank("Rank in the list, from 1")
           .version()
           .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
           .shownAsHost()
           .check("weir_addr(host)")
-          .column(UINT64, "value", "What puts the list in order", Row::value)
-          .column(UINT64, "value_error", "value may be off by this much, 0: exact", Row::error)
+          .column(UINT64, "value", "Value by which the list is sorted", Row::value)
+          .column(UINT64, "value_error", "Error bound of value, 0: exact", Row::error)
           .columns(Row::host, LOCAL, SYN_SENT, FIN_RECV, RST_RECV, TCP_PACKETS)
           .column(
               UINT16,
@@ -38,19 +38,22 @@ final class TopIndicators {
           .column(
               UINT32,
               "addresses",
-              "scan lists: distinct destinations that the host began flows to, of the list's protocol",
+              "Scan lists: distinct destinations to which the host began flows of the list's protocol",
               Row::addresses)
           .column(
-              UINT32, "ports", "scan lists: distinct destination ports of those flows", Row::ports)
+              UINT32,
+              "ports",
+              "Scan lists: distinct destination ports of the flows of the list's protocol that the host began",
+              Row::ports)
           .column(
               UINT32,
               "failed",
-              "Destinations none of whose SYNs was answered in time, judged in this window",
+              "Destinations that answered none of the host's SYNs in time, judged in this window",
               row -> get(row, HostStats.FAILED))
           .column(
               UINT32,
               "answered",
-              "Destinations that answered a SYN, judged in this window. Four failures more than answers call a scanner (Jung and others, 2004)",
+              "Destinations that answered a SYN of the host, judged in this window. A host with at least four more failures than answers is a scanner (Jung and others, 2004)",
               row -> get(row, HostStats.ANSWERED))
           .column(
               UINT64,

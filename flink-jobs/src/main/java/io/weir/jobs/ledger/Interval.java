@@ -47,8 +47,8 @@ final class Interval {
     boolean abandoned;
 
     /**
-     * Late data: what arrived for this interval after it was closed, as closing records of later
-     * intervals report it.
+     * Late data: batches that arrived for this interval after it was closed, as closing records of
+     * later intervals report them.
      */
     long lateBatches;
 

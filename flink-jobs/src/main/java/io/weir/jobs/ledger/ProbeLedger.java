@@ -67,7 +67,7 @@ final class ProbeLedger {
       }
       boolean idle = worker.idle(end, event.interval(), grace);
       boolean atEnd = idle || Math.max(worker.offset + 1, begin) >= end;
-      // Kafka answered at event.interval(): what was in the topic then has been read.
+      // Kafka answered at event.interval(): all messages that the topic held then have been read.
       Collection<Long> changes = worker.changes(event.interval(), grace, atEnd);
       write(event.probe(), number, changes, now, out);
       if (worker.nextDue == 0) {
@@ -146,7 +146,7 @@ final class ProbeLedger {
         natEvents += part.closing.getNatEvents();
         interfaceCounters += part.closing.getInterfaceCounters();
         names += part.closing.getNames();
-        // What it published for earlier intervals is in their rows.
+        // Batches for earlier intervals are in the rows of those.
         for (LateInterval late : part.closing.getLateList()) {
           publishedBatches -= Integer.toUnsignedLong(late.getBatches());
           publishedRecords -= late.getRecords();
@@ -157,7 +157,7 @@ final class ProbeLedger {
         if (part.inferred != null) {
           sums.addFlowing(part.inferred, 1);
         } else {
-          // Nobody tells what else was published: at least what came.
+          // The number published is unknown: it is at least the number received.
           sums.flowPackets += part.packets;
           sums.flowOctets += part.octets;
         }

@@ -26,7 +26,7 @@ final class WorkerLedger {
   static final int MAX_FINISHED = 500;
   static final int MAX_UNFINISHED = 5_000;
 
-  /** By how many the bounds may be exceeded before it looks for intervals to drop. */
+  /** Excess over the bounds from which on the ledger looks for intervals to drop. */
   private static final int SLACK = 50;
 
   static final int MAX_RUNS = 16;
@@ -37,7 +37,7 @@ final class WorkerLedger {
   private static final int MAX_RANGES = 10_000;
   private static final int MAX_LOST_INTERVALS = 1_000;
 
-  /** Offset of the last message read, -1 where none was. */
+  /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
   /** Epoch of the newest run, 0 if there was none. */
@@ -160,7 +160,10 @@ final class WorkerLedger {
     return due;
   }
 
-  /** Applies a closing record's data on earlier intervals. Returns those. */
+  /**
+   * Applies a closing record's data on earlier intervals. Returns the starts of the intervals that
+   * it changed.
+   */
   private Collection<Long> late(LedgerEvent event, ClosingRecord record, long now) {
     List<Long> changed = new ArrayList<>();
     for (LateInterval late : record.getLateList()) {
@@ -200,7 +203,7 @@ final class WorkerLedger {
           atEnd
               && start + interval.length + grace <= now
               && interval.touched + interval.length + grace <= now;
-      // A run that began in an interval already written is given the time to close it.
+      // A run that began in an interval already written gets the time to close it.
       if (overdue || (interval.version > 0 && !interval.running())) {
         due.add(start);
       }
@@ -316,7 +319,8 @@ final class WorkerLedger {
   }
 
   /**
-   * Restores the part of the run that closed an empty interval: of the first run that reached it.
+   * Restores the part of the run that closed an empty interval, which is the first run that reached
+   * the interval.
    */
   private void closeEmpty(long start, Interval interval) {
     long by = epoch;
@@ -410,8 +414,8 @@ final class WorkerLedger {
       } else {
         rest.clamp();
         part.inferred = rest.toMessage();
-        // Of the numbers that did not come one is each lost closing record's, the highest this
-        // one's.
+        // Each lost closing record accounts for one of the missing numbers; the highest number is
+        // this record's own.
         long missing = to - from + 1 - run.seen.countIn(from, to) - lost.size();
         part.missing = Math.max(0, missing);
         part.missingSequences =
@@ -437,7 +441,7 @@ final class WorkerLedger {
         lost.add(start);
       }
     } else {
-      // The run's first closing record did not come: its intervals are those that batches came of.
+      // The run's first closing record was lost: its intervals are those with received batches.
       for (Map.Entry<Long, Interval> entry : intervals.headMap(closed.start()).entrySet()) {
         if (entry.getValue().parts.containsKey(epochOf)) {
           lost.add(entry.getKey());

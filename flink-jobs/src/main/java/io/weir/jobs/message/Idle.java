@@ -1,16 +1,16 @@
 package io.weir.jobs.message;
 
 /**
- * For how long the end of a partition has stayed where it is, while none of its messages was read;
- * times are ms since the Unix epoch.
+ * Tracks how long a partition's end offset has not moved while none of its messages was read. Times
+ * are ms since the Unix epoch.
  */
 public final class Idle {
   private long end = -1;
   private long since;
 
   /**
-   * Whether none was added for longer than {@code grace}: an earlier job, whose state is gone, has
-   * then read the partition.
+   * Whether the partition has received no message for longer than {@code grace}: an earlier job,
+   * whose state is gone, has then read the partition.
    */
   public boolean lasts(long newEnd, long at, long grace) {
     if (newEnd != end) {

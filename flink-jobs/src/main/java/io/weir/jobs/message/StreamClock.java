@@ -55,7 +55,7 @@ public final class StreamClock {
   /** The last call, by the wall clock. */
   private long looked;
 
-  /** From when and until when, by the wall clock, to wait for silent workers. */
+  /** Start and end, by the wall clock, of the wait for silent workers. */
   private long waitingSince;
 
   private long waitingUntil;
@@ -66,7 +66,7 @@ public final class StreamClock {
    */
   private transient long furthest = UNKNOWN;
 
-  /** Until when, by the wall clock, to wait for that worker. */
+  /** End, by the wall clock, of the wait for that worker. */
   private transient long furthestUntil;
 
   /**
@@ -143,9 +143,9 @@ public final class StreamClock {
   }
 
   /**
-   * When the first data of a window that ends at {@code end} arrived: the time or, if that stands
-   * still or lags, at the earliest when records of the window can have arrived. A window counts as
-   * ahead only if it is ahead of the wall clock.
+   * The time at which the first data of a window that ends at {@code end} arrived: the current time
+   * or, if that stands still or lags, the earliest time at which records of the window can have
+   * arrived. A window counts as ahead only if it is ahead of the wall clock.
    */
   public static long began(long time, long now, long end) {
     return Math.max(time, Math.min(now, end));

@@ -40,7 +40,8 @@ final class MixDigester implements Digester {
 
   @Override
   public long[] digest(Flows flows) {
-    // First by everything at once, which costs one look-up for each way of a flow, then by each.
+    // Add up by all dimensions together, with one look-up for each way of a flow, then by each
+    // dimension.
     Sums ways = new Sums(WAY_VALUES);
     FlowCursor flow = flows.cursor();
     while (flow.next()) {

@@ -30,7 +30,7 @@ record MixRows(int applications, int systems) implements RowMaker {
     Map<Long, List<Integer>> groups = new TreeMap<>();
     for (int i = 0; i < sums.size(); i++) {
       int at = i * sums.stride();
-      // What another probe's observation has replaced leaves zeros behind.
+      // Where another probe's observation has replaced all counts, zeros remain.
       if (packets(cells, at) != 0 || octets(cells, at) != 0) {
         groups.computeIfAbsent(cells[at], key -> new ArrayList<>()).add(at);
       }

@@ -36,14 +36,14 @@ final class MixTable {
           .comment(
               "Totals, and shares of applications, AS, countries and customers, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version")
           .customerScope(
-              "probe: what one probe saw, inside is its site. all: all probes, each flow once, inside is the nation. customer: of these, what one customer had; inside is the customer")
-          .customer("Customer of scope customer, else 0; names in prefixes")
-          .listed("dimension", "What the rows are by", Dimension.ALL)
+              "probe: traffic that one probe saw; inside is its site. all: all probes, each flow once; inside is the nation. customer: traffic of one customer, over all probes, each flow once; inside is the customer")
+          .customer("Customer for scope customer, else 0; names in prefixes")
+          .listed("dimension", "Dimension of the row", Dimension.ALL)
           .listed(
               "direction",
-              "Which way the packets went: in is from outside to inside. unknown: nobody has declared what is inside",
+              "Direction of the packets: in is from outside to inside. unknown: no prefix is declared as inside",
               Direction.values())
-          .rank("Place by octets, from 1; the remainder comes last")
+          .rank("Rank by octets, from 1; the remainder comes last")
           .version()
           .column(
               UINT32,
@@ -54,8 +54,12 @@ final class MixTable {
               "name",
               "String",
               names(),
-              "Name of the application, AS, country or customer; of the last two rows of a mix, what they stand for")
-          .column(BOOL, "remainder", "All that is not in the rows before", Row::remainder)
+              "Name of the application, AS, country or customer; in the last two rows of a mix, the meaning of the row")
+          .column(
+              BOOL,
+              "remainder",
+              "True for the row that sums all values without a row of their own",
+              Row::remainder)
           .numbers(
               Row::both,
               "octets",
@@ -63,27 +67,27 @@ final class MixTable {
               "packets",
               "Packets",
               "flows",
-              "Flows that began in the window, by the direction of their first packet; over windows they add up to all flows")
+              "Flows that began in the window, by the direction of their first packet; summed over windows, they give all flows")
           .numbers(
               Row::get,
               "ipv4_octets",
-              "Of octets, IPv4",
+              "IPv4 part of octets",
               "ipv4_packets",
-              "Of packets, IPv4",
+              "IPv4 part of packets",
               "ipv4_flows",
-              "Of flows, IPv4",
+              "IPv4 part of flows",
               "ipv6_octets",
-              "Of octets, IPv6",
+              "IPv6 part of octets",
               "ipv6_packets",
-              "Of packets, IPv6",
+              "IPv6 part of packets",
               "ipv6_flows",
-              "Of flows, IPv6",
+              "IPv6 part of flows",
               "overflow_octets",
-              "Of octets, what came in overflow records")
+              "The part of octets that came in overflow records")
           .whole(
               UINT64,
               "direction_octets",
-              "Layer-3 octets of the window, scope and direction: the whole of which octets is a share",
+              "Layer-3 octets of the window, scope and direction, of which octets is a part",
               Whole::octets)
           .whole(
               UINT64,

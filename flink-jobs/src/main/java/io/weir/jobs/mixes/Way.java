@@ -22,8 +22,8 @@ final class Way {
    * @param direction in which they went
    */
   void set(FlowCursor flow, boolean source, Direction direction) {
-    // AS and country of the end outside, the sender's but for what goes out; the customer of the
-    // end inside, the sender's but for what comes in.
+    // AS and country are those of the outside end: the receiver for direction OUT, else the sender.
+    // The customer is that of the inside end: the receiver for direction IN, else the sender.
     boolean outer = source == (direction != Direction.OUT);
     boolean inner = source == (direction != Direction.IN);
     high =
@@ -53,17 +53,17 @@ final class Way {
     return high >>> 32;
   }
 
-  /** Country of the outside end, else of the sender; 0 unknown. */
+  /** Country of the outside end; if there is none, of the sender. 0 unknown. */
   long country() {
     return high >>> 16 & 0xffff;
   }
 
-  /** AS of the outside end, else of the sender; 0 unknown. */
+  /** AS of the outside end; if there is none, of the sender. 0 unknown. */
   long system() {
     return low >>> 32;
   }
 
-  /** Customer of the inside end, else of the sender; 0 for none. */
+  /** Customer of the inside end; if there is none, of the sender. 0 for none. */
   long customer() {
     return low & LOW;
   }

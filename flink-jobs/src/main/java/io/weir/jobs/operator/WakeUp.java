@@ -9,7 +9,7 @@ import org.apache.flink.streaming.api.TimerService;
 public final class WakeUp {
   private final KeyedValue<Long> timer;
 
-  /** Registers it in the function's state. */
+  /** Registers the timer's time in the function's state. */
   public WakeUp(RuntimeContext runtime) {
     timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
   }
@@ -19,20 +19,20 @@ public final class WakeUp {
     return timer.get() != null;
   }
 
-  /** Sets it to a time, ms from 1970. */
+  /** Sets the timer to a time, ms from 1970. */
   public void set(TimerService timers, long at) throws IOException {
     timer.keep(at);
     timers.registerProcessingTimeTimer(at);
   }
 
-  /** Sets it, unless it is, to the next multiple of {@code stepMs}. */
+  /** Sets the timer to the next multiple of {@code stepMs}, unless it is set. */
   public void setNext(TimerService timers, long now, long stepMs) throws IOException {
     if (!isSet()) {
       set(timers, (now / stepMs + 1) * stepMs);
     }
   }
 
-  /** Takes note that it rang; returns the time, ms from 1970. */
+  /** Notes that the timer has fired; returns its time, ms from 1970. */
   public long rang(TimerService timers) {
     timer.forget();
     return timers.currentProcessingTime();

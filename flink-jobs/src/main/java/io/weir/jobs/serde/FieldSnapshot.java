@@ -7,7 +7,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** Records in a checkpoint what {@link FieldSerializer} wrote: the class and its fields. */
+/** Records in a checkpoint the class that {@link FieldSerializer} wrote, and its fields. */
 public final class FieldSnapshot<T> extends NamedSnapshot<T> {
   private static final int VERSION = 1;
 

@@ -46,14 +46,14 @@ abstract class Kind {
   abstract void write(Object value, DataOutputView out) throws IOException;
 
   /**
-   * Reads a value; fills an existing object ({@code known}), and leaves in a container only what
-   * was read.
+   * Reads a value; fills an existing object ({@code known}), and leaves in a container only the
+   * elements that it read.
    */
   abstract Object read(Object known, DataInputView in) throws IOException;
 
   /**
    * An independent copy of {@code value}; fills an existing object ({@code known}), and leaves in a
-   * container only what {@code value} holds.
+   * container only the elements of {@code value}.
    */
   Object copy(Object known, Object value) {
     return value;
@@ -386,7 +386,7 @@ abstract class Kind {
         values[i] =
             places[i] >= 0
                 ? read[places[i]]
-                // The default of a primitive is what a new array of it holds.
+                // A new array holds the default of a primitive type.
                 : type.isPrimitive() ? Array.get(Array.newInstance(type, 1), 0) : null;
       }
       try {

@@ -20,10 +20,11 @@ import org.apache.flink.core.memory.DataOutputView;
  * The format of a value of state: its kind and the parts of that kind, which are the fields of an
  * object or record (in order), the key and value of a map, the element of a set, the class of a
  * message, or the constants of an enum. By names and kinds, a later version of the jobs recognises
- * what it reads.
+ * the values that it reads.
  *
  * @param name of the field that holds it; empty elsewhere
- * @param what {@code object}, {@code record}, {@code map}, {@code set}, or what is written whole
+ * @param what {@code object}, {@code record}, {@code map}, {@code set}, or the name of a type that
+ *     is written whole
  */
 record Layout(String name, String what, List<Layout> parts) implements Serializable {
   static final String OBJECT = "object";

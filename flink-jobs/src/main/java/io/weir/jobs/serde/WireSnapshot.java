@@ -7,7 +7,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** Records in a checkpoint which {@link WireSerializer} wrote it, and in which format. */
+/** Records in a checkpoint the {@link WireSerializer} that wrote it, and the format. */
 public final class WireSnapshot<T> extends NamedSnapshot<T> {
   private static final int VERSION = 2;
 

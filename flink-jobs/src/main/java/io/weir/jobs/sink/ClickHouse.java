@@ -76,7 +76,7 @@ public final class ClickHouse implements BlockStore {
             + encode(token)
             + "&insert_deduplicate=1&async_insert=0"
             + "&deduplicate_blocks_in_dependent_materialized_views=1"
-            // Rows of a block that add up, or replace each other, are few; merges join them later.
+            // Few rows of a block can be added up, or replace each other; merges do it later.
             + "&optimize_on_insert=0"
             + "&input_format_native_allow_types_conversion=1"
             // One insert makes one part: a file never has as many rows.

@@ -78,7 +78,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   private static final Duration ORPHAN_AGE = Duration.ofMinutes(10);
 
-  /** One in this many of the blocks that ClickHouse remembers may wait. */
+  /** The blocks that wait may be one in this many of those that ClickHouse remembers. */
   private static final int PENDING_SHARE = 4;
 
   private final ClickHouseSink.Config settings;
@@ -219,7 +219,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     }
     marks.beginAgain(restored, own.values());
     for (PendingFile file : own.values()) {
-      // All of these may have been inserted since.
+      // Any of these blocks may have been inserted since the checkpoint.
       long begun = Math.max(0, marks.blocks(file.table()) - ofTable.get(file.table()));
       pendingBytes += file.bytes();
       commit(file.before() >= 0 ? file : file.triedAt(begun), true);
@@ -332,7 +332,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       }
     }
     while (finished && !committing.isEmpty()) {
-      // The last checkpoint of a stream that has ended: there is nothing left to hold up.
+      // This is the last checkpoint of a stream that has ended, so waiting delays nothing.
       mailbox.yield();
     }
   }
@@ -392,7 +392,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   /** Removes files that earlier runs left behind and no checkpoint lists. */
   private void removeOrphans(Set<String> vouchedFor) throws IOException {
     FileStatus[] found = files.listStatus(directory);
-    // Not when a running job starts again after a failure: others' files may be newer than the
+    // Not when a running job restarts after a failure: other subtasks' files may be newer than the
     // state.
     if (subtask != 0 || getRuntimeContext().getTaskInfo().getAttemptNumber() > 0 || found == null) {
       return;

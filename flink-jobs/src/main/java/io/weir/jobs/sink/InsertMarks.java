@@ -80,7 +80,7 @@ final class InsertMarks {
     return newest().values().stream().mapToLong(mark -> mark.blocks.getOrDefault(table, 0L)).sum();
   }
 
-  /** Whether the block is among those that were begun. */
+  /** Whether the insert of the block may have begun. */
   private static boolean isBegun(PendingFile block, Map<Integer, Mark> newest) {
     Mark of = newest.get(block.writer());
     return of != null && of.checkpoint >= block.checkpoint();

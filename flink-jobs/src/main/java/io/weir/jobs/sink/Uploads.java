@@ -176,7 +176,7 @@ final class Uploads {
       long now = background.now();
       if (now - upload.warnedAt >= WARN_EVERY_MS) {
         upload.warnedAt = now;
-        LOG.warn("block {} not stored yet, trying on: {}", file.token(), e.toString());
+        LOG.warn("block {} is not stored yet, retrying: {}", file.token(), e.toString());
       }
       return false;
     }

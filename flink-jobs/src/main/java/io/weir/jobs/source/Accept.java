@@ -174,7 +174,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
     if (now - logged.getOrDefault(word, 0L) >= LOG_EVERY_MS) {
       logged.put(word, now);
       LOG.warn(
-          "set aside {}/{} offset {}: {} (further ones for this cause are counted only, for a minute)",
+          "set aside {}/{} offset {}: {} (for a minute, further ones with this cause are only counted)",
           raw.topic(),
           raw.partition(),
           raw.offset(),

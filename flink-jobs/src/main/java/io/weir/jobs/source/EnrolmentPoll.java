@@ -134,7 +134,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
             latest.put(new TopicPartition(topic, i), OffsetSpec.latest());
           }
         });
-    // The ends as they are after `at`: what was written before that is below them.
+    // The end offsets after `at`: all messages written before `at` are below them.
     Map<TopicPartition, ListOffsetsResultInfo> ends =
         admin.listOffsets(latest).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
     Map<TopicPartition, ListOffsetsResultInfo> begins =

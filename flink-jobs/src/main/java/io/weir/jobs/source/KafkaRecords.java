@@ -5,11 +5,11 @@ import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 
-/** What the jobs write to a topic, as Kafka records. */
+/** Turns elements that the jobs write to a topic into Kafka records. */
 public abstract class KafkaRecords<T> implements KafkaRecordSerializationSchema<T> {
   private static final long serialVersionUID = 1;
 
-  /** The sink that writes each at least once; {@code producer} has further options. */
+  /** The sink that writes each element at least once; {@code producer} has further options. */
   protected KafkaSink<T> sink(String brokers, Properties producer) {
     return KafkaSink.<T>builder()
         .setBootstrapServers(brokers)

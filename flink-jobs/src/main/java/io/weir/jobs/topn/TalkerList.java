@@ -85,7 +85,7 @@ abstract class TalkerList extends Listed {
     @Override
     void add(FlowCursor flow, Ends into) {
       if (flow.protocol() == protocol && flow.namesPort()) {
-        // What goes to the port is what came in, as if the port were an end.
+        // Traffic to the port counts as incoming, as if the port were an end.
         into.add(flow.port(false), flow.isBack(), true);
       }
     }

@@ -16,19 +16,22 @@ final class TopFlows {
           .comment(
               "Top flows by octets for each window, per probe and over all; read v_top_flows, which shows the newest version")
           .customerScope(
-              "probe: the list of one probe. all: the list over all probes, each flow once. customer: of these, the flows of one customer",
+              "probe: the list of one probe. all: the list over all probes, each flow once. customer: the list of one customer, over all probes, each flow once",
               "Name of the probe, empty for all")
           .customer(
-              "Customer of a customer's list, else 0; names in prefixes",
-              "Customer of a customer's list, else 0")
-          .listed("list", "Which flows (ip: all), and what puts them in order", FlowList.ALL)
-          .rank("Place in the list, from 1")
+              "Customer if the list is a customer's, else 0; names in prefixes",
+              "Customer if the list is a customer's, else 0")
+          .listed(
+              "list",
+              "Flows in the list (ip: all protocols), and the value by which it is sorted",
+              FlowList.ALL)
+          .rank("Rank in the list, from 1")
           .version()
           .viewed(
               "protocol_name",
               "String",
               "weir_protocol_name(t.protocol)",
-              "Name of the protocol, its number where it has none here")
+              "Name of the protocol, or its number if its name is unknown")
           .check("weir_protocol_name(protocol)")
           .viewed("src", "String", "weir_addr(t.src_addr)", "Address of the source, IPv4 as IPv4")
           .check("weir_addr(src_addr)")
@@ -76,7 +79,7 @@ final class TopFlows {
           .whole(
               UINT64,
               "window_octets",
-              "Layer-3 octets of all flows in the window: the whole of which octets is a share",
+              "Layer-3 octets of all flows in the window, of which octets is a part",
               WindowSums::octets)
           .said("Layer-3 octets of all flows in the window")
           .whole(
@@ -85,17 +88,17 @@ final class TopFlows {
           .whole(
               UINT64,
               "overflow_octets",
-              "Of window_octets, what came in overflow records and so could be in no list",
+              "The part of window_octets that came in overflow records and therefore cannot be in a list",
               WindowSums::overflowOctets)
           .whole(
               UINT64,
               "duplicate_octets",
-              "Lists over all probes: octets left out because another probe had seen the same flow",
+              "Lists over all probes: octets left out because another probe's observation of the same flow counts",
               WindowSums::duplicateOctets)
           .column(
               UINT64,
               "error_octets",
-              "A flow may have this many octets more, and one that is not in the list no more than this: windows had more flows than they keep (--window-flows). 0: exact",
+              "Upper bound of the octets that a listed flow may have in addition, and of the octets of a flow that is missing from the list, because windows had more flows than they keep (--window-flows). 0: exact",
               Row::error)
           .unchecked()
           .viewed(

@@ -45,10 +45,10 @@ final class TopTalkers {
           .comment(
               "Top hosts, ports, AS and customers of each window, per probe, per customer and over all; read v_top_talkers, which shows the newest version")
           .customerScope(
-              "probe: what one probe saw. all: all probes, each flow once. customer: of these, what one customer had")
-          .customer("Customer of a customer's list, else 0; names in prefixes")
+              "probe: traffic that one probe saw. all: all probes, each flow once. customer: traffic of one customer, over all probes, each flow once")
+          .customer("Customer if the list is a customer's, else 0; names in prefixes")
           .listed("list", "", TalkerLists.all())
-          .rank("Place in the list, from 1")
+          .rank("Rank in the list, from 1")
           .version()
           .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
           .shown(
@@ -77,7 +77,7 @@ final class TopTalkers {
               "flows",
               "Distinct flows",
               "overflow_octets",
-              "Of octets, what came in overflow records")
+              "The part of octets that came in overflow records")
           .whole(
               UINT64,
               "window_octets",
@@ -91,17 +91,17 @@ final class TopTalkers {
           .whole(
               UINT64,
               "window_keys",
-              "How many hosts, ports, AS or customers there were",
+              "Number of distinct hosts, ports, AS or customers in the window",
               WindowSums::keys)
           .whole(
               UINT64,
               "window_overflow_octets",
-              "Of window_octets, what came in overflow records: some of it names no host, port or AS",
+              "The part of window_octets that came in overflow records, some of which name no host, port or AS",
               WindowSums::overflowOctets)
           .column(
               UINT64,
               "error_octets",
-              "Above 0 where windows had more flows than they keep (--window-flows): then overflow_octets says how much was added up, and a host or port that is missing had no flow above this",
+              "0: exact. Above 0: windows had more flows than they keep (--window-flows); overflow_octets then counts the aggregated traffic, and a host or port that is missing from the list had no flow with more octets than this",
               Row::error)
           .unchecked()
           .probes()

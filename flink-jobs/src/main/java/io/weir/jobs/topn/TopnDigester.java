@@ -11,8 +11,8 @@ import io.weir.jobs.window.Sums;
 
 /**
  * One bucket's part of a window's top lists: its largest flows and hosts, which are in no other
- * bucket, and its part of the sums by port, AS and customer. For all probes together, the same for
- * each customer.
+ * bucket, and its part of the sums by port, AS and customer. For all probes together, there is also
+ * a part for each customer.
  */
 record TopnDigester(int top) implements Digester {
   /** Sections: sums by scope; flows; sums by key; hosts; error bound. */

@@ -50,8 +50,8 @@ public final class Buckets {
   }
 
   /**
-   * Ids of buckets, one in each subtask of the operator behind the caller's, which has as many
-   * subtasks as the caller's.
+   * One bucket id for each subtask of the operator that follows the caller's. Both operators have
+   * the same parallelism.
    */
   static int[] oneOfEach(RuntimeContext runtime) {
     int subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();

@@ -94,7 +94,7 @@ final class Coarse {
         values[length++] = flow.octets();
       }
     }
-    // Of equal ones all go or all stay: better less than too much.
+    // Entries with equal octets all go or all stay: better too few than too many.
     return length <= count ? Long.MIN_VALUE : select(values, length, length - count - 1) + 1;
   }
 

@@ -17,7 +17,7 @@ public final class FlowCursor {
   private int bucket;
   private boolean national;
 
-  /** Over rows of a digest, see {@link #place}. */
+  /** A cursor over rows of a digest, see {@link #place}. */
   public static FlowCursor of(long[] data) {
     return new FlowCursor(data);
   }
@@ -27,7 +27,7 @@ public final class FlowCursor {
     this(cells, cells.length / FlowTable.STRIDE, -1, false);
   }
 
-  /** Over the first {@code size} entries, in a bucket. */
+  /** A cursor over the first {@code size} entries, in a bucket. */
   FlowCursor(long[] cells, int size, int bucket, boolean national) {
     this.bucket = bucket;
     this.national = national;
@@ -205,7 +205,7 @@ public final class FlowCursor {
     return half(FlowTable.ICMP_ERRORS, source);
   }
 
-  // ---- what is known of it ----
+  // ---- enrichment and other attributes of the flow ----
 
   /** Number of an end's autonomous system, 0 unknown. */
   public int system(boolean source) {

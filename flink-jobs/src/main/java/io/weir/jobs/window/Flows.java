@@ -53,7 +53,7 @@ public final class Flows {
     return size;
   }
 
-  /** Whether they cover all probes. */
+  /** Whether these are the flows of all probes. */
   public boolean national() {
     return national;
   }
@@ -273,8 +273,8 @@ public final class Flows {
       next[i] = slots[slot] - 1;
       slots[slot] = i + 1;
     }
-    // Each slot now begins a list of all that was seen of one flow. An entry that does not count is
-    // marked by a negative observer.
+    // Each slot now begins a list of all entries of one flow. A negative observer marks an entry
+    // that does not count.
     for (int slot = 0; slot < capacity; slot++) {
       int first = slots[slot] - 1;
       if (first >= 0 && next[first] >= 0) {

@@ -17,7 +17,7 @@ public final class Hosts {
     return size;
   }
 
-  /** Number of hosts including those that only failed to reach another host earlier. */
+  /** Number of hosts, including those known only as the source of an earlier unanswered attempt. */
   public int known() {
     return index.size();
   }

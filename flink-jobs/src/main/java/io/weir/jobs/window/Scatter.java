@@ -206,7 +206,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
 
   private void close(FlowMessage message, ClosingRecord closing, long appended) {
     long end = message.getIntervalStartMs() + message.getIntervalMs();
-    // After its last interval a worker has nothing to add to the window that it stopped in.
+    // After its last interval a worker adds nothing more to the window in which it stopped.
     long until =
         closing.getLast()
             ? -Math.floorDiv(-end, windowMs) * windowMs

@@ -102,7 +102,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     window.changed = true;
     long[] report =
         window.reports.computeIfAbsent(digest.window(), key -> new long[] {Long.MAX_VALUE, 0, 0});
-    // Buckets speak one after the other: the first of a new round begins it anew.
+    // Each bucket sends one digest per round: a second one from the same bucket begins a new round.
     long bit = 1L << Buckets.number(digest.bucket());
     if ((report[2] & bit) != 0) {
       report[0] = Long.MAX_VALUE;

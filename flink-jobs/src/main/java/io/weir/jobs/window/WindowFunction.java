@@ -278,7 +278,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     long end = start + windowMs;
     WindowState before = ordered.get(start - windowMs);
     WindowState after = ordered.get(end);
-    // A clock that is far ahead is not waited for.
+    // Do not wait until a clock that is far ahead has been reached.
     boolean ahead = end - window.began > windowMs + KEEP_MS;
     long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
     boolean waited = clock >= whole + delayMs;
@@ -322,7 +322,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     boolean complete = progress.expected() > 0 && reported >= progress.expected();
     if (known.has("", start / windowMs)) {
-      // What was said over all was of more than what has come since: it stays.
+      // The earlier digest over all probes covered more data than has arrived since: it stays.
       if (waited && window.all.changed) {
         window.all.said(reported, now);
         said = true;

@@ -186,8 +186,11 @@ public final class WindowTable<W, T> {
 
   /** How often the window was computed. */
   public WindowTable<W, T> version() {
-    add(UINT32, "version", "How often the window was computed; the highest holds");
-    return said("How often the window was computed; the newest is shown");
+    add(
+        UINT32,
+        "version",
+        "Number of times that the window was computed; the row with the highest number counts");
+    return said("Number of times that the window was computed; the view shows the newest version");
   }
 
   /** How complete the window was. */
@@ -254,7 +257,7 @@ public final class WindowTable<W, T> {
     return this;
   }
 
-  // ---- what may be said of the last column ----
+  // ---- properties of the last column ----
 
   /** The view shows the column in another form. */
   public WindowTable<W, T> shown(String columnName, String sqlType, String sql, String what) {
@@ -392,7 +395,7 @@ public final class WindowTable<W, T> {
     }
   }
 
-  // ---- what follows for others ----
+  // ---- results of the declaration ----
 
   /** Name of the view. */
   public String view() {

@@ -38,7 +38,7 @@ class ClickHouseSinkTest {
 
   @TempDir Path directory;
 
-  /** Its state at its first checkpoint, after so many blocks. */
+  /** The operator's state at its first checkpoint, after this many blocks. */
   private static OperatorSubtaskState afterBlocks(
       int blocks, OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
     harness.open();
@@ -89,7 +89,7 @@ class ClickHouseSinkTest {
     return builder.build(partition);
   }
 
-  /** Runs the operator's mails until {@code posts} inserts are acknowledged. */
+  /** Runs the next {@code mails} mails of the operator's mailbox. */
   private static void drain(OneInputStreamOperatorTestHarness<NativeBlock, Void> harness, int mails)
       throws Exception {
     for (int i = 0; i < mails; i++) {
@@ -233,7 +233,7 @@ class ClickHouseSinkTest {
     }
   }
 
-  /** Why the job fails when so many blocks are inserted. */
+  /** The error with which the job fails once this many blocks are inserted. */
   private Exception failure(int blocks, FakeClickHouse clickhouse) throws Exception {
     try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
       afterBlocks(blocks, harness);
@@ -297,8 +297,8 @@ class ClickHouseSinkTest {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> n < 3 ? Fate.BUSY : Fate.STORED);
         var harness = harness(clickhouse, 1, WEEK)) {
       harness.open();
-      // Nothing is on its way to ClickHouse: to wait would be to wait for the next barrier, which
-      // comes by the input.
+      // No insert is in progress: waiting would mean waiting for the next barrier, which the paused
+      // input holds up.
       harness.processElement(new StreamRecord<>(block(1)));
       harness.snapshot(1, 0);
       harness.processElement(new StreamRecord<>(block(2)));

@@ -33,17 +33,17 @@ import org.apache.flink.util.function.SupplierWithException;
 
 /**
  * A job that reads numbered rows and stores them, with real operators (blocks of rows, the sink), a
- * model of the store, files in a folder, and a clock that moves only when told to. Each line is
- * something that happens:
+ * model of the store, files in a folder, and a clock that only these lines move. Each line is an
+ * event:
  *
  * <pre>
- *   rows N                   so many rows are read
- *   barrier                  a checkpoint is begun: every subtask saves its state
- *   complete [SUBTASK]       it is complete; that subtask does not hear of it
- *   insert SUBTASK [FATE]    the subtask's next insert, if one is due, has that fate
- *   refuse SUBTASK           the subtask's next block is refused for ever
+ *   rows N                   the job reads N rows
+ *   barrier                  a checkpoint begins: every subtask saves its state
+ *   complete [SUBTASK]       the checkpoint is complete; SUBTASK is not notified
+ *   insert SUBTASK [FATE]    the subtask's next insert, if one is due, has the fate FATE
+ *   refuse SUBTASK           the store refuses the subtask's next block for ever
  *   pass SECONDS
- *   crash SECONDS [PARALLELISM]  the job ends, and starts from the newest checkpoint after these
+ *   crash SECONDS [PARALLELISM]  the job ends, and starts after SECONDS from the newest checkpoint
  *   back N [PARALLELISM]     likewise, but from the checkpoint N before the newest
  *   lose N                   somebody removes the Nth file
  * </pre>
