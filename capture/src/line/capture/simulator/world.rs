@@ -54,7 +54,7 @@ pub type Flow = (Vec<u8>, Vec<u8>, u32);
 
 /// What a worker published, in order.
 pub enum Said {
-    Flows(proto::FlowMessage),
+    Flows(Box<proto::FlowMessage>),
     Counters(proto::CounterMessage),
 }
 
@@ -70,7 +70,7 @@ struct Kept(Arc<Mutex<Vec<Said>>>);
 
 impl Sink for Kept {
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
-        self.0.lock().unwrap().push(Said::Flows(proto::FlowMessage::decode(message.octets)?));
+        self.0.lock().unwrap().push(Said::Flows(Box::new(proto::FlowMessage::decode(message.octets)?)));
         Ok(())
     }
 
