@@ -143,7 +143,10 @@ simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the
 	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
 
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
-	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib simulator -- --nocapture
+	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib collect::simulator -- --nocapture
+
+simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
+	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib -- capture::simulator kafka::simulator --nocapture
 
 mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
 
@@ -187,4 +190,4 @@ help: ## This list
 
 .PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
-  simulate simulate-collector mutants mutants-capture
+  simulate simulate-agent simulate-collector mutants mutants-capture

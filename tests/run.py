@@ -159,6 +159,7 @@ def parts(what: str) -> list[Part]:
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
+            Part("agent", ".", ["make simulate-agent SEEDS=20000"], nice=5),
             Part("mutants", ".", ["make mutants PART=capture"], nice=5),
             Part("answers", ".", ["make check-answers", "make check-answers-seeded"]),
             Part("captures", ".", ["make check-captures"]),

@@ -21,6 +21,8 @@ pub mod privileges;
 pub mod proto;
 pub mod publish;
 pub mod signals;
+#[cfg(test)]
+mod simulator;
 pub mod source;
 #[cfg(test)]
 mod testing;

@@ -180,6 +180,7 @@ ALTER TABLE counter_means
 
 ALTER TABLE alerts
     MODIFY COLUMN id String COMMENT 'Id of the alert: a hash of reason, probe, subject and opened_at; the key on weir.alerts',
+    MODIFY COLUMN reason LowCardinality(String) COMMENT 'probe_silent, probe_late, probe_drops, clock_off, ledger_incomplete, lag_growing or checkpoints_failing',
     MODIFY COLUMN subject String COMMENT 'Part of the probe that the alert concerns; empty for the probe itself',
     MODIFY COLUMN severity Enum8('unspecified' = 0, 'info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'info: worth knowing. warning: somebody should look into it. critical: somebody must act now',
     MODIFY COLUMN values Map(LowCardinality(String), UInt64) COMMENT 'Measured values by name; the names contain the units',

@@ -5,7 +5,7 @@
 use super::Worker;
 use super::metrics::CaptureMetrics;
 use super::reload::Reload;
-use super::state::StateFile;
+use super::state::{StateFile, new_epoch};
 use crate::config::{PacketsConfig, Tunnels};
 use crate::host::{self, ThreadLoad, wall_clock_ns};
 use crate::meter::record::Records;
@@ -248,7 +248,10 @@ impl<S: Source> Capture<S> {
                         meter.packets(&mut arrivals);
                         arrivals.clear();
                         let started = Instant::now();
-                        closed |= meter.clock(frame.time_ns);
+                        if meter.clock(frame.time_ns) {
+                            closed = true;
+                            newest_ns = frame.time_ns;
+                        }
                         *stalled += started.elapsed();
                     }
                     newest_ns = newest_ns.max(frame.time_ns);
@@ -364,6 +367,9 @@ impl<S: Source> Capture<S> {
             flow_table_capacity: capacity as u64,
             ..proto::Load::default()
         };
+        if let (true, Some(witness), Some(counted)) = (interval.ends_epoch, &mut self.options.interface, &counted) {
+            witness.base = counted.statistics;
+        }
         let drained = last && self.drained;
         let closing = Closing { interval, witness: self.source.witness(), interfaces, load, last, drained };
         HandedOver { closing, counted }
@@ -396,34 +402,50 @@ struct CapturePublishing {
 impl CapturePublishing {
     /// Publishes intervals until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
-        for HandedOver { mut closing, counted } in closed {
-            complete_load(&mut closing.load, self.sink.as_ref());
-            let before = (*self.publisher.published(), *self.publisher.witness());
-            self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
-            if let Some(counted) = counted {
-                self.keep(&counted);
-            }
-            let worker = self.worker;
-            let (published, witness) = (self.publisher.published(), self.publisher.witness());
-            let here = published.since(&before.0);
-            let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);
-            self.metrics.closed(worker, &closing, &here, offered, dropped);
-            self.published.published(worker, &here, closing.interval.tally.late.packets);
-            self.published.overflow(worker, here.overflow_records);
-            if dropped > 0 {
-                tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
-            }
-            // Emptied here rather than by the worker, because names are freed one by one.
-            closing.interval.records.restart(0);
-            // After the worker has ended, nobody receives it.
-            let _ = give_back.send(closing.interval.records);
+        for handed_over in closed {
+            self.publish(handed_over, give_back)?;
         }
-        Ok(Outcome {
+        Ok(self.outcome())
+    }
+
+    fn publish(&mut self, handed_over: HandedOver, give_back: &Sender<Records>) -> anyhow::Result<()> {
+        let HandedOver { mut closing, counted } = handed_over;
+        complete_load(&mut closing.load, self.sink.as_ref());
+        let before = (*self.publisher.published(), *self.publisher.witness());
+        self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
+        if closing.interval.ends_epoch {
+            let epoch = new_epoch(self.publisher.epoch());
+            tracing::warn!(worker = self.worker, epoch, "the clock was set back: beginning a new epoch");
+            self.publisher.begin_epoch(epoch);
+            self.state.iter_mut().for_each(|state| state.set_epoch(epoch));
+        }
+        if let Some(counted) = counted {
+            self.keep(&counted);
+        }
+        let worker = self.worker;
+        let (published, witness) = (self.publisher.published(), self.publisher.witness());
+        let here = published.since(&before.0);
+        let (offered, dropped) = (witness.offered - before.1.offered, witness.dropped - before.1.dropped);
+        self.metrics.closed(worker, &closing, &here, offered, dropped);
+        self.published.published(worker, &here, closing.interval.tally.late.packets);
+        self.published.overflow(worker, here.overflow_records);
+        if dropped > 0 {
+            tracing::warn!(worker, dropped, "the kernel dropped packets: the agent was too slow for its interface");
+        }
+        // Emptied here rather than by the worker, because names are freed one by one.
+        closing.interval.records.restart(0);
+        // After the worker has ended, nobody receives it.
+        let _ = give_back.send(closing.interval.records);
+        Ok(())
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
             tally: *self.publisher.tally(),
             published: *self.publisher.published(),
             witness: *self.publisher.witness(),
             gone: false,
-        })
+        }
     }
 
     /// Saves the interface's counters at a published close: after a crash, packets are missing from this point on.
@@ -436,3 +458,6 @@ impl CapturePublishing {
         }
     }
 }
+
+#[cfg(test)]
+mod simulator;

@@ -58,6 +58,11 @@ impl StateFile {
         self.fixed.epoch
     }
 
+    /// Keeps another epoch from the next [`StateFile::write`] on.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.fixed.epoch = epoch;
+    }
+
     /// Packets and ms between the last run's last close and now, when the interface has counted `packets`; zeros where
     /// its counters cannot be compared.
     pub fn gap(&self, last: &LastClose, packets: u64) -> (u64, u64) {

@@ -92,6 +92,8 @@ pub struct ClosedInterval {
     pub filter_sets: Option<Arc<FilterSets>>,
     /// Empty intervals just before it that were skipped.
     pub skipped: u64,
+    /// The clock stepped back after it: the next interval belongs to a new epoch, in which times may come again.
+    pub ends_epoch: bool,
 }
 
 /// A packet that arrived.
@@ -153,6 +155,10 @@ pub struct Meter {
     starts_ns: i64,
     ends_ns: i64,
     closes_ns: i64,
+    /// From its start to its close; 0 if none is open.
+    open_for_ns: u64,
+    /// Since when all times are before the open interval: the first of them, and the number of timely packets then.
+    behind: Option<(i64, u64)>,
     /// Intervals skipped just before the open one.
     skipped: u64,
     closed: Vec<ClosedInterval>,
@@ -223,6 +229,8 @@ impl Meter {
             starts_ns: 0,
             ends_ns: 0,
             closes_ns: i64::MIN,
+            open_for_ns: 0,
+            behind: None,
             skipped: 0,
             closed: Vec::new(),
             spare: vec![records(), records()],
@@ -259,10 +267,21 @@ impl Meter {
 
     /// Advances the time to `now_ns`; the caller must have passed in every older packet. Closes intervals that are
     /// over; returns whether it closed any.
+    ///
+    /// If all times of one interval's length are before the open interval, the clock has stepped back, or had been ahead
+    /// for a moment. An epoch ends then, and the next one begins with the interval of `now_ns`.
     pub fn clock(&mut self, now_ns: i64) -> bool {
         if !self.is_over(now_ns) {
+            self.behind = None;
             return false;
         }
+        if self.current.is_some() && now_ns < self.starts_ns {
+            if !self.is_behind(now_ns) {
+                return false;
+            }
+            self.step_back(now_ns);
+        }
+        self.behind = None;
         self.open_at(now_ns);
         while now_ns >= self.closes_ns {
             let number = self.current.unwrap_or(0);
@@ -286,10 +305,36 @@ impl Meter {
         !self.closed.is_empty()
     }
 
-    /// Whether an interval closes at this time.
+    /// Whether [`Meter::clock`] must be told this time, because an interval may close.
     #[inline]
     pub fn is_over(&self, now_ns: i64) -> bool {
-        now_ns >= self.closes_ns
+        now_ns.wrapping_sub(self.starts_ns) as u64 >= self.open_for_ns
+    }
+
+    /// Whether all times were before the open interval for an interval's length; `now_ns` is.
+    fn is_behind(&mut self, now_ns: i64) -> bool {
+        let timely: u64 = self.open.iter().map(|open| open.tally.captured.packets - open.tally.late.packets).sum();
+        match self.behind {
+            Some((since_ns, then)) if then == timely && since_ns <= now_ns => {
+                now_ns.saturating_sub(since_ns) >= self.options.interval.ns()
+            }
+            _ => {
+                self.behind = Some((now_ns, timely));
+                false
+            }
+        }
+    }
+
+    /// Ends the epoch: closes all intervals, and forgets all flows, whose times are those of another clock.
+    #[cold]
+    fn step_back(&mut self, now_ns: i64) {
+        self.finish(now_ns);
+        if let Some(last) = self.closed.last_mut() {
+            last.ends_epoch = true;
+        }
+        self.v4.tick(i64::MAX, self.newest_ms, &mut self.apps);
+        self.v6.tick(i64::MAX, self.newest_ms, &mut self.apps);
+        (self.newest_ms, self.ticked_ms) = (0, i64::MAX);
     }
 
     /// Advances the tables' time: they forget idle flows, a few per call.
@@ -487,6 +532,7 @@ impl Meter {
         (number..=last).for_each(|number| self.close(number));
         self.current = None;
         self.closes_ns = i64::MIN;
+        self.open_for_ns = 0;
     }
 
     /// The closed intervals, oldest first.
@@ -518,6 +564,7 @@ impl Meter {
         self.starts_ns = self.options.interval.start_ns(number);
         self.ends_ns = self.options.interval.start_ns(number + 1);
         self.closes_ns = self.ends_ns.saturating_add(GRACE_NS);
+        self.open_for_ns = self.closes_ns.wrapping_sub(self.starts_ns) as u64;
         for number in [number, number + 1] {
             let open = &mut self.open[(number & 1) as usize];
             if open.records.is_empty() {
@@ -547,6 +594,7 @@ impl Meter {
             filter_sets: Some(Arc::clone(open.filters.sets())),
             applications: self.apps.counts().since(&std::mem::replace(&mut self.told, *self.apps.counts())),
             skipped: std::mem::take(&mut self.skipped),
+            ends_epoch: false,
         });
         if open.configured != self.configured {
             open.configure(&self.options, self.configured);

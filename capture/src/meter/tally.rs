@@ -25,6 +25,24 @@ pub struct Tally {
     pub carried_out: Volume,
 }
 
+impl Tally {
+    /// What came since `earlier`.
+    pub fn since(&self, earlier: &Tally) -> Tally {
+        let mut not_metered = self.not_metered;
+        not_metered.iter_mut().zip(earlier.not_metered).for_each(|(sum, before)| *sum = *sum - before);
+        Tally {
+            captured: self.captured - earlier.captured,
+            late: self.late - earlier.late,
+            not_metered,
+            flows: self.flows - earlier.flows,
+            datagrams: self.datagrams - earlier.datagrams,
+            layer4_octets: self.layer4_octets - earlier.layer4_octets,
+            carried_in: earlier.carried_out,
+            carried_out: self.carried_out,
+        }
+    }
+}
+
 impl AddAssign<&Tally> for Tally {
     fn add_assign(&mut self, other: &Tally) {
         add_fields!(self, other: captured, late, flows, datagrams, layer4_octets);

@@ -46,6 +46,11 @@ impl Messages {
         &self.identity
     }
 
+    /// Begins a later epoch, at sequence 0.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        *self = Messages::new(Identity { epoch, gap: (0, 0), ..self.identity.clone() });
+    }
+
     /// Batches sent since the last closing record.
     pub fn batches(&self) -> u64 {
         self.sequence - self.first_sequence

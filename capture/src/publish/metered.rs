@@ -36,10 +36,22 @@ pub struct Publisher {
     tally: Tally,
     published: Published,
     witness: Witness,
+    /// The same at the last close; packets that waited then count as offered in the new epoch if one began.
+    before: Witness,
+    /// The sums at the start of the epoch.
+    epoch: EpochStart,
     in_ring: u64,
     /// Packets dropped in the interval published last.
     dropped: u64,
     filters: FilterCounts,
+}
+
+/// The sums at the start of an epoch.
+#[derive(Default)]
+struct EpochStart {
+    tally: Tally,
+    published: Published,
+    witness: Witness,
 }
 
 impl Publisher {
@@ -50,18 +62,32 @@ impl Publisher {
             tally: Tally::default(),
             published: Published::default(),
             witness: Witness::default(),
+            filters: FilterCounts::new(filters),
+            before: Witness::default(),
+            epoch: EpochStart::default(),
             in_ring: 0,
             dropped: 0,
-            filters: FilterCounts::new(filters),
         }
     }
 
-    /// Sums published since the epoch's start.
+    /// The epoch of the messages.
+    pub fn epoch(&self) -> u64 {
+        self.messages.identity().epoch
+    }
+
+    /// Begins a later epoch, whose messages are numbered from 0 and whose sums begin at 0.
+    pub fn begin_epoch(&mut self, epoch: u64) {
+        self.messages.begin_epoch(epoch);
+        self.before.offered -= self.in_ring;
+        self.epoch = EpochStart { tally: self.tally, published: self.published, witness: self.before };
+    }
+
+    /// Sums published since the start.
     pub fn published(&self) -> &Published {
         &self.published
     }
 
-    /// Sums received since the epoch's start, in closed intervals.
+    /// Sums received since the start, in closed intervals.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -132,8 +158,8 @@ impl Publisher {
     /// expected. Those still expected wait in the ring, or were taken already and belong to a later interval.
     fn arrived(&mut self, closing: &Closing) -> (u64, bool) {
         let captured = self.tally.captured.packets;
-        let before = self.witness;
         self.witness = closing.witness.unwrap_or(Witness { offered: captured, dropped: 0 });
+        let before = std::mem::replace(&mut self.before, self.witness);
         let Witness { offered, dropped } = self.witness;
         self.dropped = dropped - before.dropped;
         let balanced = offered >= dropped + captured;
@@ -160,12 +186,14 @@ impl Publisher {
             tally,
             published: here,
         };
+        let tally = &self.tally.since(&self.epoch.tally);
+        let on_interface = self.witness.offered - self.epoch.witness.offered;
         let epoch = ConservationSums {
-            on_interface: Volume { packets: self.witness.offered, octets: octets(self.tally.captured) },
-            dropped: self.witness.dropped,
+            on_interface: Volume { packets: on_interface, octets: octets(tally.captured) },
+            dropped: self.witness.dropped - self.epoch.witness.dropped,
             in_ring: self.in_ring,
-            tally: &self.tally,
-            published: &self.published,
+            tally,
+            published: &self.published.since(&self.epoch.published),
         };
         proto::ClosingRecord {
             records: here.flow_records + here.overflow_records,

@@ -3,6 +3,7 @@
 //! [`metered::Publisher`] makes the messages of a capturing worker, [`messages::Messages`] numbers and closes those of
 //! any worker; a [`Sink`] delivers them.
 
+mod disk;
 pub mod encode;
 pub mod jsonl;
 pub mod kafka;

@@ -10,14 +10,15 @@
 //!
 //! If the process is killed, no message is lost that [`Spool::push`] accepted: the system has it by then. If the host
 //! itself fails, messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut
-//! off.
+//! off. Recovery keeps every whole frame, counts the broken ones between them, and deletes no file that may hold any.
 
+use super::disk;
 use super::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, bail};
 use flate2::Crc;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -77,12 +78,20 @@ struct Segment {
     read: u64,
     read_at: u64,
     acknowledged: u64,
+    /// Where stretches without a whole frame begin and end, between whole frames.
+    holes: Vec<(u64, u64)>,
 }
 
 impl Segment {
     fn new(number: u64) -> Segment {
         let start = HEADER.len() as u64;
-        Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0 }
+        Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0, holes: Vec::new() }
+    }
+
+    /// Goes on to the next whole frame.
+    fn pass_hole(&mut self) {
+        let hole = self.holes.iter().find(|(begin, _)| *begin == self.read_at);
+        self.read_at = hole.map_or(self.read_at, |(_, end)| *end);
     }
 
     /// The loss when this segment is dropped: messages not yet acknowledged.
@@ -106,6 +115,8 @@ pub(super) struct Spool {
     unread: u64,
     dirty: bool,
     frame: Vec<u8>,
+    /// Frames of an earlier run that were broken when the spool was opened.
+    broken: Amount,
 }
 
 impl Spool {
@@ -138,6 +149,7 @@ impl Spool {
             unread: 0,
             dirty: false,
             frame: Vec::new(),
+            broken: Amount::default(),
             options,
         };
         spool.recover().with_context(|| format!("cannot read the spool {}", spool.options.folder.display()))?;
@@ -150,20 +162,33 @@ impl Spool {
         numbers.sort_unstable();
         for number in numbers {
             let path = self.path(number);
-            let (segment, length) = scan(&path, number)?;
+            self.next_number = self.next_number.max(number + 1);
+            let Scanned { segment, broken, length, known } = match scan(&path, number) {
+                Ok(scanned) => scanned,
+                Err(error) => {
+                    tracing::error!("{}: {error}: left as it is, for a run that can read it", path.display());
+                    continue;
+                }
+            };
+            self.broken += broken;
+            if segment.messages == 0 && (broken.messages > 0 || !known) {
+                let kept = path.with_extension("broken");
+                tracing::error!("{}: contains no whole message; renamed to {}", path.display(), kept.display());
+                fs::rename(&path, &kept)?;
+                continue;
+            }
             if segment.messages == 0 {
                 tracing::warn!("{}: deleted, because its {length} octets contain no whole message", path.display());
-                fs::remove_file(&path)?;
+                disk::remove(&path)?;
                 continue;
             }
             if segment.octets < length {
                 let torn = length - segment.octets;
                 tracing::warn!("{}: truncated, because its last {torn} octets are not a whole message", path.display());
-                OpenOptions::new().write(true).open(&path)?.set_len(segment.octets)?;
+                disk::truncate(&OpenOptions::new().write(true).open(&path)?, segment.octets)?;
             }
             self.octets += segment.octets;
             self.unread += segment.messages;
-            self.next_number = self.next_number.max(number + 1);
             self.segments.push_back(segment);
         }
         Ok(())
@@ -171,6 +196,11 @@ impl Spool {
 
     pub(super) fn octets(&self) -> u64 {
         self.octets
+    }
+
+    /// Messages of an earlier run that could not be read.
+    pub(super) fn broken(&self) -> Amount {
+        self.broken
     }
 
     /// Messages not read yet.
@@ -197,9 +227,9 @@ impl Spool {
         let (Some(file), Some(last)) = (&self.writer, self.segments.back_mut()) else {
             return Err(io::Error::other("no segment is open"));
         };
-        if let Err(error) = file.write_all_at(&self.frame, last.octets) {
+        if let Err(error) = disk::write(file, &self.frame, last.octets) {
             // Cut off the part that was written; if that fails, the next message overwrites it.
-            let _ = file.set_len(last.octets);
+            let _ = disk::truncate(file, last.octets);
             return Err(error);
         }
         last.octets += self.frame.len() as u64;
@@ -218,23 +248,20 @@ impl Spool {
         let number = self.segments.front().map_or(self.next_number, |first| first.number) - 1;
         let path = self.path(number);
         let write = |frame: &mut Vec<u8>| {
-            let file = File::create(&path)?;
-            let mut writer = io::BufWriter::with_capacity(1 << 20, &file);
-            writer.write_all(&HEADER)?;
+            let file = disk::create(&path)?;
+            disk::write(&file, &HEADER, 0)?;
             let mut segment = Segment::new(number);
             for message in messages {
                 encode(message, frame)?;
-                writer.write_all(frame)?;
+                disk::write(&file, frame, segment.octets)?;
                 segment.octets += frame.len() as u64;
                 segment.messages += 1;
             }
-            writer.flush()?;
-            drop(writer);
-            file.sync_data()?;
+            disk::sync(&file)?;
             Ok(segment)
         };
         let segment = write(&mut self.frame).inspect_err(|_: &io::Error| {
-            let _ = fs::remove_file(&path);
+            let _ = disk::remove(&path);
         })?;
         self.octets += segment.octets;
         self.unread += segment.messages;
@@ -250,7 +277,7 @@ impl Spool {
             if oldest + 1 == self.segments.len() {
                 self.writer = None;
             }
-            fs::remove_file(self.path(self.segments[oldest].number))?;
+            disk::remove(&self.path(self.segments[oldest].number))?;
             self.reader = None;
             let Some(segment) = self.segments.remove(oldest) else { break };
             self.octets -= segment.octets;
@@ -265,9 +292,9 @@ impl Spool {
         self.sync()?;
         let number = self.next_number;
         let path = self.path(number);
-        let file = File::create(&path)?;
-        if let Err(error) = file.write_all_at(&HEADER, 0) {
-            let _ = fs::remove_file(&path);
+        let file = disk::create(&path)?;
+        if let Err(error) = disk::write(&file, &HEADER, 0) {
+            let _ = disk::remove(&path);
             return Err(error);
         }
         self.next_number += 1;
@@ -278,14 +305,28 @@ impl Spool {
         self.sync_folder()
     }
 
-    /// The oldest unread message; `None` if all were read. Drops the rest of a segment that it cannot read, adds it to
-    /// `shed`, and continues with the next segment.
+    /// The oldest unread message; `None` if all were read. Passes over frames that have become broken, and over the rest
+    /// of a segment that it cannot read; adds both to `shed`.
     pub(super) fn next(&mut self, shed: &mut Amount) -> Option<(SpoolPlace, TopicMessage)> {
         while let Some(at) = self.segments.iter().position(|segment| segment.read < segment.messages) {
             match self.read(at) {
                 Ok(found) => return Some(found),
                 Err(error) => {
-                    let path = self.path(self.segments[at].number);
+                    let number = self.segments[at].number;
+                    let path = self.path(number);
+                    let known = &mut self.segments[at];
+                    if let Ok(Scanned { segment, .. }) = scan(&path, number) {
+                        if segment.holes.len() > known.holes.len() && segment.octets == known.octets {
+                            tracing::error!("{}: {error}: passing over broken messages", path.display());
+                            let lost = known.messages - segment.messages;
+                            let octets = |of: &Segment| of.holes.iter().map(|(begin, end)| end - begin).sum::<u64>();
+                            *shed += Amount { messages: lost, octets: octets(&segment) - octets(known) };
+                            known.messages = segment.messages;
+                            known.holes = segment.holes;
+                            self.unread -= lost;
+                            continue;
+                        }
+                    }
                     tracing::error!("{}: {error}: dropping the rest of the segment", path.display());
                     if at + 1 == self.segments.len() {
                         self.writer = None;
@@ -309,6 +350,7 @@ impl Spool {
         }
         let Some((_, file)) = &self.reader else { return Err(io::Error::other("no segment is open")) };
         let segment = &mut self.segments[at];
+        segment.pass_hole();
         let mut header = [0; FRAME_HEADER];
         file.read_exact_at(&mut header, segment.read_at)?;
         let (length, checksum) = frame_header(header)?;
@@ -341,7 +383,7 @@ impl Spool {
                 self.dirty = false;
             }
             self.reader = None;
-            if let Err(error) = fs::remove_file(&path) {
+            if let Err(error) = disk::remove(&path) {
                 tracing::warn!(
                     "cannot delete {}: {error}; its messages are sent again by the next run",
                     path.display()
@@ -379,6 +421,7 @@ impl Spool {
         let file = File::open(self.path(self.segments[at].number))?;
         let segment = &mut self.segments[at];
         for _ in 0..segment.read {
+            segment.pass_hole();
             let mut header = [0; FRAME_HEADER];
             file.read_exact_at(&mut header, segment.read_at)?;
             segment.read_at += (FRAME_HEADER + frame_header(header)?.0) as u64;
@@ -390,16 +433,17 @@ impl Spool {
     ///
     /// # Errors Those of the system.
     pub(super) fn sync(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.dirty) {
+        if self.dirty {
             if let Some(file) = &self.writer {
-                file.sync_data()?;
+                disk::sync(file)?;
             }
+            self.dirty = false;
         }
         Ok(())
     }
 
     fn sync_folder(&self) -> io::Result<()> {
-        File::open(&self.options.folder)?.sync_all()
+        disk::sync_folder(&self.options.folder)
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -413,34 +457,54 @@ fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// Reads a segment's whole frames; also returns their length.
-fn scan(path: &Path, number: u64) -> io::Result<(Segment, u64)> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let mut reader = BufReader::with_capacity(1 << 20, file);
+/// A segment as it was found on the disk.
+struct Scanned {
+    segment: Segment,
+    /// Messages that are not whole, at least, and their octets.
+    broken: Amount,
+    /// Length of its file, and whether its header is none of another format.
+    length: u64,
+    known: bool,
+}
+
+/// Finds a segment's whole frames. What follows the last one is torn, unless it is as long as a frame says.
+fn scan(path: &Path, number: u64) -> io::Result<Scanned> {
+    let octets = fs::read(path)?;
     let mut segment = Segment::new(number);
-    let mut header = [0; HEADER.len()];
-    if reader.read_exact(&mut header).is_err() || header != HEADER {
-        return Ok((segment, length));
+    let mut broken = Amount::default();
+    let mut at = HEADER.len();
+    while at < octets.len() {
+        if let Some(end) = whole_frame(&octets, at) {
+            (segment.octets, segment.messages) = (end as u64, segment.messages + 1);
+            at = end;
+            continue;
+        }
+        let next = (at + 1..octets.len()).find(|&next| whole_frame(&octets, next).is_some());
+        let hole = (at as u64, next.unwrap_or(octets.len()) as u64);
+        if next.is_some() || frame_end(&octets, at).is_some() {
+            broken += Amount { messages: 1, octets: hole.1 - hole.0 };
+        }
+        let Some(next) = next else { break };
+        segment.holes.push(hole);
+        at = next;
     }
-    loop {
-        let mut header = [0; FRAME_HEADER];
-        if reader.read_exact(&mut header).is_err() {
-            break;
-        }
-        let Ok((body, checksum)) = frame_header(header) else { break };
-        let end = segment.octets + (FRAME_HEADER + body) as u64;
-        if end > length {
-            break;
-        }
-        let mut octets = vec![0; body];
-        if reader.read_exact(&mut octets).is_err() || decode(octets, checksum).is_err() {
-            break;
-        }
-        segment.octets = end;
-        segment.messages += 1;
-    }
-    Ok((segment, length))
+    let known = octets.len() <= HEADER.len() || octets.starts_with(&HEADER);
+    Ok(Scanned { segment, broken, length: octets.len() as u64, known })
+}
+
+/// Where the frame at this place ends, if its length is possible.
+fn frame_end(octets: &[u8], at: usize) -> Option<usize> {
+    let (length, _) = frame_header(*octets.get(at..)?.first_chunk()?).ok()?;
+    Some(at + FRAME_HEADER + length).filter(|end| *end <= octets.len())
+}
+
+/// The same if the frame is whole.
+fn whole_frame(octets: &[u8], at: usize) -> Option<usize> {
+    let end = frame_end(octets, at)?;
+    let (_, checksum) = frame_header(*octets[at..].first_chunk()?).ok()?;
+    let body = &octets[at + FRAME_HEADER..end];
+    let known = Topic::ALL.into_iter().any(|topic| topic as u8 == body[0]);
+    (known && crc32(body) == checksum).then_some(end)
 }
 
 fn encode(message: &TopicMessage, frame: &mut Vec<u8>) -> io::Result<()> {
@@ -623,6 +687,38 @@ mod tests {
         assert_eq!(left[0], 0);
         assert!(shed.messages > 0 && left[1..].iter().eq((shed.messages + 1..20).collect::<Vec<_>>().iter()));
         assert!(spool.is_empty());
+    }
+
+    #[test]
+    fn recovery_keeps_all_whole_frames_and_counts_the_broken_ones() {
+        // In a frame's body, in its length, in the segment's header.
+        for (at, missing) in [(8 + 3 * 121 + 50, Some(3)), (8 + 3 * 121 + 2, Some(3)), (3, None)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut spool = open(folder.path(), 1 << 20);
+            (0..50).for_each(|n| assert_eq!(push(&mut spool, &message(n, 100)), Amount::default()));
+            drop(spool);
+            let file = OpenOptions::new().write(true).open(&segments(folder.path())[0]).unwrap();
+            file.write_all_at(&[0x7e], at).unwrap();
+            let mut spool = open(folder.path(), 1 << 20);
+            assert_eq!(spool.broken().messages, u64::from(missing.is_some()));
+            let expected: Vec<u64> = (0..50).filter(|n| Some(*n) != missing).collect();
+            let read = drain(&mut spool);
+            assert_eq!(read.iter().map(|(_, message)| number(message)).collect::<Vec<_>>(), expected, "at {at}");
+            // What was read is found again behind the hole.
+            spool.rewind(read[10].0);
+            assert_eq!(numbers(&mut spool), expected[10..]);
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_format_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let octets = [&b"WEIRSPL2"[..], &[7; 40]].concat();
+        fs::write(folder.path().join(format!("{FIRST:020}.spool")), &octets).unwrap();
+        let mut spool = open(folder.path(), 1 << 20);
+        assert_eq!(spool.unread(), 0);
+        push(&mut spool, &message(1, 1));
+        assert_eq!(fs::read(folder.path().join(format!("{FIRST:020}.broken"))).unwrap(), octets);
     }
 
     proptest! {

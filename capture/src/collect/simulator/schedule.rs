@@ -134,7 +134,7 @@ pub const LAYOUTS: usize = 4;
 pub const ON_THE_WAY_S: u32 = 3;
 
 impl Schedule {
-    pub fn of(seed: u64) -> Schedule {
+    pub fn draw(seed: u64) -> Schedule {
         let mut rng = Rng::with_seed(seed);
         let count = rng.usize(1..=4);
         let exporters: Vec<Plan> = (0..count).map(|number| Plan::draw(&mut rng, number)).collect();

@@ -1,4 +1,4 @@
-//! The Kafka client: its set-up, its answers, and the check for brokers and topics.
+//! The Kafka client: what sending asks of it, its set-up, its answers, and the check for brokers and topics.
 
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
 use crate::packet::protocol::TCP;
@@ -8,7 +8,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
-use rdkafka::producer::{BaseProducer, Producer as _, ProducerContext, PurgeConfig};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext, PurgeConfig};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -16,6 +16,65 @@ use std::time::{Duration, Instant};
 
 /// How long a failed client may take to return its messages.
 const GIVE_BACK: Duration = Duration::from_secs(5);
+
+/// What the sending thread asks of Kafka's client. Its answers come through [`KafkaShared`].
+pub(super) trait Client {
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// If it cannot take it now.
+    fn send(&mut self, outgoing: &Outgoing) -> Result<(), KafkaError>;
+
+    /// Passes on the answers that come within `patience`.
+    fn poll(&mut self, patience: Duration);
+
+    /// Messages without an answer.
+    fn in_flight(&self) -> i32;
+
+    /// Why it cannot send any more, if so.
+    fn fatal_error(&self) -> Option<String>;
+
+    /// Replaces the client. The old one returns what it had not delivered, and the new one sends it again; readers drop
+    /// repeats by their sequence.
+    ///
+    /// # Errors
+    /// If a new one cannot be set up.
+    fn renew(&mut self) -> anyhow::Result<()>;
+
+    fn look_for_topics(&mut self) -> Look;
+
+    /// Refreshes the brokers' addresses in a thread of its own, since resolving names may take long.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    fn look_for_brokers(&mut self) -> std::io::Result<JoinHandle<()>>;
+
+    /// The time, by the clock that waiting is measured with.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    /// Waits for a moment.
+    fn wait(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// librdkafka.
+pub(super) struct KafkaClient {
+    producer: BaseProducer<Answers>,
+    shared: Arc<KafkaShared>,
+}
+
+impl KafkaClient {
+    /// Sets up a client.
+    ///
+    /// # Errors
+    /// If a property is wrong.
+    pub(super) fn new(shared: &Arc<KafkaShared>) -> anyhow::Result<KafkaClient> {
+        Ok(KafkaClient { producer: producer(shared)?, shared: Arc::clone(shared) })
+    }
+}
 
 /// Handles librdkafka's answers: deliveries, errors, log lines.
 pub(super) struct Answers(Arc<KafkaShared>);
@@ -45,13 +104,7 @@ impl ProducerContext for Answers {
         match result {
             Ok(message) => {
                 let octets = message.payload_len() as u64;
-                self.0.leave_memory(1, octets);
-                self.0.metrics.delivered(octets);
-                self.0.delivered.fetch_add(1, Ordering::Relaxed);
-                if let Some(place) = ticket.place {
-                    self.0.metrics.replayed(octets);
-                    self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-                }
+                self.0.delivered(*ticket, octets);
             }
             Err((error, message)) => {
                 let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
@@ -61,14 +114,6 @@ impl ProducerContext for Answers {
                 }
                 if !asked_back && self.0.throttle.allow(&format!("delivery {code:?}")) {
                     tracing::warn!("Kafka did not accept a message for {} ({error}): trying again", message.topic());
-                }
-                if matches!(
-                    code,
-                    RDKafkaErrorCode::UnknownTopicOrPartition
-                        | RDKafkaErrorCode::UnknownTopic
-                        | RDKafkaErrorCode::UnknownPartition
-                ) {
-                    self.0.ready.store(false, Ordering::Release);
                 }
                 if self.0.options.wait
                     && matches!(
@@ -86,8 +131,7 @@ impl ProducerContext for Answers {
                 let topic = if message.topic() == self.0.topics[0] { Topic::Flows } else { Topic::Counters };
                 let payload = message.payload().unwrap_or(&[]).to_vec();
                 let message = TopicMessage { topic, partition: message.partition(), payload };
-                let outgoing = Outgoing { ticket: *ticket, message };
-                self.0.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
+                self.0.returned(Outgoing { ticket: *ticket, message }, code);
             }
         }
     }
@@ -106,7 +150,7 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("reconnect.backoff.max.ms", "2000"),
 ];
 
-pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
+fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     let options = &shared.options;
     let mut config = ClientConfig::new();
     config.set("client.id", format!("weir-probe-{}", options.probe));
@@ -124,26 +168,64 @@ pub(super) fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer
         .context("the Kafka client cannot be set up: see [kafka] properties")
 }
 
-/// Replaces the client. The old one returns what it had not delivered, and the new one sends it again; readers drop repeats
-/// by their sequence.
-pub(super) fn renew(producer: &mut BaseProducer<Answers>, shared: &Arc<KafkaShared>) -> anyhow::Result<()> {
-    producer.purge(PurgeConfig::default().queue().inflight());
-    let deadline = Instant::now() + GIVE_BACK;
-    while producer.in_flight_count() > 0 && Instant::now() < deadline {
-        producer.poll(Duration::from_millis(10));
-    }
-    *producer = self::producer(shared)?;
-    Ok(())
-}
-
 pub(super) enum Look {
     Found,
     Missing(String),
     Away(String),
 }
 
+impl Client for KafkaClient {
+    fn send(&mut self, outgoing: &Outgoing) -> Result<(), KafkaError> {
+        let name = &self.shared.topics[outgoing.message.topic as usize];
+        let record = BaseRecord::<(), [u8], Box<Ticket>>::with_opaque_to(name, Box::new(outgoing.ticket))
+            .partition(outgoing.message.partition)
+            .payload(&outgoing.message.payload);
+        self.producer.send(record).map_err(|(error, _)| error)
+    }
+
+    fn poll(&mut self, patience: Duration) {
+        self.producer.poll(patience);
+    }
+
+    fn in_flight(&self) -> i32 {
+        self.producer.in_flight_count()
+    }
+
+    fn fatal_error(&self) -> Option<String> {
+        self.producer.client().fatal_error().map(|(_, reason)| reason)
+    }
+
+    fn renew(&mut self) -> anyhow::Result<()> {
+        self.producer.purge(PurgeConfig::default().queue().inflight());
+        let deadline = Instant::now() + GIVE_BACK;
+        while self.producer.in_flight_count() > 0 && Instant::now() < deadline {
+            self.producer.poll(Duration::from_millis(10));
+        }
+        self.producer = producer(&self.shared)?;
+        Ok(())
+    }
+
+    fn look_for_topics(&mut self) -> Look {
+        look_for_topics(&self.producer, &self.shared)
+    }
+
+    fn look_for_brokers(&mut self) -> std::io::Result<JoinHandle<()>> {
+        let found = self.producer.client().fetch_metadata(None, RETRY).ok();
+        let found: Vec<(String, u16)> = found
+            .iter()
+            .flat_map(|metadata| metadata.brokers())
+            .filter_map(|broker| Some((broker.host().to_owned(), u16::try_from(broker.port()).ok()?)))
+            .collect();
+        let (brokers, configured) = (self.shared.brokers.clone(), self.shared.options.brokers.clone());
+        std::thread::Builder::new().name("brokers".to_owned()).spawn(move || {
+            brokers.add_all(&configured);
+            found.iter().for_each(|(host, port)| brokers.add((host.as_str(), *port), TCP));
+        })
+    }
+}
+
 /// Looks for the probe's topics among all of them: a broker may create a topic that a client asks for by name.
-pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
+fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Look {
     producer.poll(Duration::ZERO);
     let metadata = match producer.client().fetch_metadata(None, RETRY) {
         Ok(metadata) => metadata,
@@ -172,22 +254,4 @@ pub(super) fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaSh
     }
     shared.ready.store(true, Ordering::Release);
     Look::Found
-}
-
-/// Refreshes the brokers' addresses in a thread of its own, since resolving names may take long.
-pub(super) fn look_for_brokers(
-    producer: &BaseProducer<Answers>,
-    shared: &KafkaShared,
-) -> std::io::Result<JoinHandle<()>> {
-    let found = producer.client().fetch_metadata(None, RETRY).ok();
-    let found: Vec<(String, u16)> = found
-        .iter()
-        .flat_map(|metadata| metadata.brokers())
-        .filter_map(|broker| Some((broker.host().to_owned(), u16::try_from(broker.port()).ok()?)))
-        .collect();
-    let (brokers, configured) = (shared.brokers.clone(), shared.options.brokers.clone());
-    std::thread::Builder::new().name("brokers".to_owned()).spawn(move || {
-        brokers.add_all(&configured);
-        found.iter().for_each(|(host, port)| brokers.add((host.as_str(), *port), TCP));
-    })
 }

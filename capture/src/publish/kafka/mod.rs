@@ -25,7 +25,7 @@ use crate::own_traffic::OwnTraffic;
 use crate::proto;
 use crate::signals::Asked;
 use anyhow::bail;
-use client::{Look, look_for_topics, producer};
+use client::{Client as _, KafkaClient, Look};
 use crossbeam_channel::Sender;
 use metrics::KafkaMetrics;
 use prost::Message as _;
@@ -60,11 +60,11 @@ impl Kafka {
     /// If a property is wrong, or (with `wait`) a topic is missing.
     pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
         let shared = Arc::new(KafkaShared::new(options, metrics, asked));
-        let producer = producer(&shared)?;
+        let mut client = KafkaClient::new(&shared)?;
         let spool = shared.options.spool.clone().and_then(|options| open_spool(options, &shared));
         if shared.options.wait {
             while !shared.ready.load(Ordering::Acquire) {
-                match look_for_topics(&producer, &shared) {
+                match client.look_for_topics() {
                     Look::Found => {}
                     Look::Missing(text) => bail!(text),
                     Look::Away(text) => shared.say_away(&text),
@@ -80,7 +80,7 @@ impl Kafka {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name("kafka".to_owned())
-                .spawn(move || Sending::new(producer, shared, spool).run(&receiver))?
+                .spawn(move || Sending::new(client, shared, spool).run(&receiver))?
         };
         Ok(Kafka { shared, queue: Some(queue), thread: Some(thread) })
     }
@@ -123,6 +123,7 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
         let (messages, octets) = (spool.unread(), spool.octets());
         tracing::info!("{messages} messages ({octets} octets) of an earlier run are in the spool, and are sent first");
     }
+    shared.shed("spool_broken", spool.broken());
     shared.spooled(spool.octets());
     Some(spool)
 }
@@ -175,3 +176,6 @@ impl Sink for KafkaSink {
         self.shared.spooled.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod simulator;

@@ -1,13 +1,12 @@
 //! The thread that passes messages to librdkafka, through the spool while Kafka does not accept them.
 
-use super::client::{Answers, Look, look_for_brokers, look_for_topics, renew};
+use super::client::{Client, Look};
 use super::shared::{KafkaShared, Outgoing, RETRY, Ticket};
 use crate::publish::spool::{Amount, Spool};
 use crate::publish::topic::TopicMessage;
 use anyhow::bail;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +27,8 @@ const SYNC: Duration = Duration::from_secs(1);
 
 /// In order of age: librdkafka's messages, `pending`, the spool, `incoming`. The spool keeps a copy of its messages until
 /// Kafka acknowledges them.
-pub(super) struct Sending {
-    producer: BaseProducer<Answers>,
+pub(super) struct Sending<C> {
+    client: C,
     shared: Arc<KafkaShared>,
     spool: Option<Spool>,
     pending: VecDeque<Outgoing>,
@@ -49,11 +48,11 @@ pub(super) struct Sending {
     write_at: Instant,
 }
 
-impl Sending {
-    pub(super) fn new(producer: BaseProducer<Answers>, shared: Arc<KafkaShared>, spool: Option<Spool>) -> Sending {
-        let now = Instant::now();
+impl<C: Client> Sending<C> {
+    pub(super) fn new(client: C, shared: Arc<KafkaShared>, spool: Option<Spool>) -> Sending<C> {
+        let now = client.now();
         Sending {
-            producer,
+            client,
             shared,
             spool,
             pending: VecDeque::new(),
@@ -72,48 +71,65 @@ impl Sending {
 
     /// Runs until the queue is closed and everything is acknowledged or, with Kafka away, in the spool.
     pub(super) fn run(mut self, receiver: &Receiver<TopicMessage>) -> anyhow::Result<()> {
-        let mut open = true;
         loop {
-            let busy = !self.pending.is_empty() || self.producer.in_flight_count() > 0 || self.replays();
-            match receiver.recv_timeout(if busy { BUSY } else { QUIET }) {
+            let busy = !self.pending.is_empty() || self.client.in_flight() > 0 || self.replays();
+            let received = receiver.recv_timeout(if busy { BUSY } else { QUIET });
+            let finished = received == Err(RecvTimeoutError::Disconnected);
+            match received {
                 Ok(message) => self.incoming.extend(std::iter::once(message).chain(receiver.try_iter().take(1000))),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    open = false;
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                Err(RecvTimeoutError::Disconnected) => self.client.wait(Duration::from_millis(1)),
             }
-            self.look()?;
-            self.sort_incoming();
-            self.send_pending()?;
-            self.replay()?;
-            self.serve()?;
-            let shared = &self.shared;
-            shared.metrics.queue(shared.queued.load(Ordering::Relaxed));
-            if let Some(refused) = shared.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                // Releases workers that wait for room.
-                shared.give_up.store(true, Ordering::Relaxed);
-                bail!(refused);
-            }
-            let finished = !open;
-            let give_up = shared.give_up.load(Ordering::Relaxed);
-            if finished && (self.away || give_up) {
-                self.away = true;
-                self.empty_client()?;
-                self.sort_incoming();
-            }
-            let outstanding = self.shared.outstanding.load(Ordering::Acquire);
-            let replayed = self.spool.as_ref().is_none_or(Spool::is_empty);
-            if finished && outstanding == 0 && (replayed || self.away) {
-                self.leave();
+            if self.step(finished)? {
                 return Ok(());
             }
-            // With a spool, workers first hand over their messages.
-            if give_up && (finished || self.spool.is_none()) {
-                let octets = self.shared.queued.load(Ordering::Relaxed);
-                bail!("Kafka has not accepted {outstanding} messages ({octets} octets)");
-            }
         }
+    }
+
+    /// Whether no message waits here or in the spool.
+    #[cfg(test)]
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.incoming.is_empty() && self.spool.as_ref().is_none_or(Spool::is_empty)
+    }
+
+    /// Takes in messages of the workers.
+    #[cfg(test)]
+    pub(super) fn take(&mut self, messages: impl Iterator<Item = TopicMessage>) {
+        self.incoming.extend(messages);
+    }
+
+    /// Goes once through all that may be due. Returns whether everything is done, if no message comes any more.
+    pub(super) fn step(&mut self, finished: bool) -> anyhow::Result<bool> {
+        self.look()?;
+        self.sort_incoming();
+        self.send_pending()?;
+        self.replay()?;
+        self.serve()?;
+        let shared = &self.shared;
+        shared.metrics.queue(shared.queued.load(Ordering::Relaxed));
+        if let Some(refused) = shared.refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // Releases workers that wait for room.
+            shared.give_up.store(true, Ordering::Relaxed);
+            bail!(refused);
+        }
+        let give_up = shared.give_up.load(Ordering::Relaxed);
+        if finished && (self.away || give_up) {
+            self.away = true;
+            self.empty_client()?;
+            self.sort_incoming();
+        }
+        let outstanding = self.shared.outstanding.load(Ordering::Acquire);
+        let replayed = self.spool.as_ref().is_none_or(Spool::is_empty);
+        if finished && outstanding == 0 && (replayed || self.away) {
+            self.leave();
+            return Ok(true);
+        }
+        // With a spool, workers first hand over their messages.
+        if give_up && (finished || self.spool.is_none()) {
+            let octets = self.shared.queued.load(Ordering::Relaxed);
+            bail!("Kafka has not accepted {outstanding} messages ({octets} octets)");
+        }
+        Ok(false)
     }
 
     /// Whether the spool has messages that can be sent now.
@@ -124,15 +140,15 @@ impl Sending {
 
     fn look(&mut self) -> anyhow::Result<()> {
         let shared = Arc::clone(&self.shared);
-        let now = Instant::now();
+        let now = self.client.now();
         if !shared.ready.load(Ordering::Acquire) && now >= self.look_at {
-            match look_for_topics(&self.producer, &shared) {
+            match self.client.look_for_topics() {
                 Look::Found => {
                     if shared.throttle.allow("kafka_there") {
                         tracing::info!("Kafka at {} is there", shared.options.brokers);
                     }
                     self.away = false;
-                    self.progress.1 = Instant::now();
+                    self.progress.1 = self.client.now();
                 }
                 Look::Missing(text) => {
                     if shared.throttle.allow("topic_missing") {
@@ -146,13 +162,13 @@ impl Sending {
                     self.away = true;
                 }
             }
-            self.look_at = Instant::now() + RETRY;
+            self.look_at = self.client.now() + RETRY;
             if self.away {
                 self.empty_client()?;
             }
         }
         let delivered = shared.delivered.load(Ordering::Relaxed);
-        let waits = self.producer.in_flight_count() > 0 || !self.pending.is_empty();
+        let waits = self.client.in_flight() > 0 || !self.pending.is_empty();
         if delivered != self.progress.0 || !waits {
             self.progress = (delivered, now);
         } else if self.spool.is_some() && !self.away && now.duration_since(self.progress.1) >= AWAY {
@@ -167,8 +183,8 @@ impl Sending {
             && now >= self.refresh_at
             && self.refreshing.as_ref().is_none_or(JoinHandle::is_finished)
         {
-            self.refreshing = look_for_brokers(&self.producer, &shared).ok();
-            self.refresh_at = Instant::now() + REFRESH;
+            self.refreshing = self.client.look_for_brokers().ok();
+            self.refresh_at = self.client.now() + REFRESH;
         }
         Ok(())
     }
@@ -180,7 +196,7 @@ impl Sending {
         }
         let shared = Arc::clone(&self.shared);
         if let Some(spool) = &mut self.spool {
-            let now = Instant::now();
+            let now = self.client.now();
             let full = shared.queued.load(Ordering::Relaxed) > shared.options.queue_octets / 2;
             if !self.away && !full && spool.unread() == 0 {
                 if !spool.is_empty() {
@@ -224,17 +240,11 @@ impl Sending {
     fn send_pending(&mut self) -> anyhow::Result<()> {
         while !self.held && self.shared.ready.load(Ordering::Acquire) {
             let Some(outgoing) = self.pending.pop_front() else { break };
-            let name = &self.shared.topics[outgoing.message.topic as usize];
-            let record = BaseRecord::<(), [u8], Box<Ticket>>::with_opaque_to(name, Box::new(outgoing.ticket))
-                .partition(outgoing.message.partition)
-                .payload(&outgoing.message.payload);
-            if let Err((error, _)) = self.producer.send(record) {
+            if let Err(error) = self.client.send(&outgoing) {
                 self.pending.push_front(outgoing);
-                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal)
-                    || self.producer.client().fatal_error().is_some()
-                {
+                if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) || self.client.fatal_error().is_some() {
                     self.say_failed();
-                    renew(&mut self.producer, &self.shared)?;
+                    self.client.renew()?;
                 } else if self.shared.throttle.allow("send") {
                     tracing::warn!("Kafka's client does not accept a message ({error}): trying again");
                 }
@@ -247,11 +257,7 @@ impl Sending {
     /// Sends the spool's messages, a few at a time.
     fn replay(&mut self) -> anyhow::Result<()> {
         let mut shed = Amount::default();
-        while !self.held
-            && self.pending.is_empty()
-            && self.replays()
-            && self.producer.in_flight_count() < REPLAYED_AT_ONCE
-        {
+        while !self.held && self.pending.is_empty() && self.replays() && self.client.in_flight() < REPLAYED_AT_ONCE {
             let next = self.spool.as_mut().and_then(|spool| spool.next(&mut shed));
             let Some((place, message)) = next else { break };
             self.shared.queued.fetch_add(message.payload.len() as u64, Ordering::AcqRel);
@@ -266,16 +272,16 @@ impl Sending {
     }
 
     fn serve(&mut self) -> anyhow::Result<()> {
-        self.producer.poll(Duration::ZERO);
+        self.client.poll(Duration::ZERO);
         self.held |= !self.shared.undelivered.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         if self.held {
-            if self.producer.client().fatal_error().is_some() {
+            if self.client.fatal_error().is_some() {
                 self.say_failed();
-                renew(&mut self.producer, &self.shared)?;
+                self.client.renew()?;
             }
             // Gives the cause time to pass.
-            self.producer.poll(Duration::from_millis(100));
-            if self.producer.in_flight_count() == 0 {
+            self.client.poll(Duration::from_millis(100));
+            if self.client.in_flight() == 0 {
                 take_back(&mut self.pending, take(&self.shared.undelivered));
                 self.held = false;
             }
@@ -301,9 +307,9 @@ impl Sending {
         if self.spool.is_none() {
             return Ok(());
         }
-        if self.producer.in_flight_count() > 0 {
+        if self.client.in_flight() > 0 {
             // Needs a new client: this one can no longer number its messages without a gap.
-            renew(&mut self.producer, &self.shared)?;
+            self.client.renew()?;
         }
         take_back(&mut self.pending, take(&self.shared.undelivered));
         self.held = false;
@@ -326,7 +332,7 @@ impl Sending {
                 stays
             });
         }
-        if self.pending.is_empty() || Instant::now() < self.write_at {
+        if self.pending.is_empty() || self.client.now() < self.write_at {
             return;
         }
         match spool.prepend(self.pending.iter().map(|outgoing| &outgoing.message)) {
@@ -340,7 +346,7 @@ impl Sending {
             }
             Err(error) => {
                 shared.spool_failed(&error);
-                self.write_at = Instant::now() + SYNC;
+                self.write_at = self.client.now() + SYNC;
             }
         }
     }
@@ -358,7 +364,7 @@ impl Sending {
     }
 
     fn say_failed(&self) {
-        let reason = self.producer.client().fatal_error().map_or_else(String::new, |(_, reason)| reason);
+        let reason = self.client.fatal_error().unwrap_or_default();
         tracing::error!("Kafka's client failed ({reason}): creating a new one");
     }
 }

@@ -7,9 +7,9 @@ use crate::publish::spool::{Amount, SpoolPlace};
 use crate::publish::topic::TopicMessage;
 use crate::signals::Asked;
 use crate::throttle::Throttle;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often to look for a missing broker or topic.
@@ -104,6 +104,30 @@ impl KafkaShared {
     pub(super) fn spooled(&self, octets: u64) {
         self.spooled.store(octets, Ordering::Relaxed);
         self.metrics.spool(octets);
+    }
+
+    /// Kafka has a message of so many octets.
+    pub(super) fn delivered(&self, ticket: Ticket, octets: u64) {
+        self.leave_memory(1, octets);
+        self.metrics.delivered(octets);
+        self.delivered.fetch_add(1, Ordering::Relaxed);
+        if let Some(place) = ticket.place {
+            self.metrics.replayed(octets);
+            self.replayed.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        }
+    }
+
+    /// Kafka does not have a message, for this reason.
+    pub(super) fn returned(&self, outgoing: Outgoing, code: RDKafkaErrorCode) {
+        if matches!(
+            code,
+            RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownPartition
+        ) {
+            self.ready.store(false, Ordering::Release);
+        }
+        self.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
     }
 
     /// Counts messages that are no longer in memory.
