@@ -25,9 +25,9 @@ pub trait Simulated: Clone + Serialize + DeserializeOwned {
 }
 
 /// Makes a schedule, which has a function `draw` and a field `steps`, a [`Simulated`]. `$run` runs one, and `$without`
-/// leaves a participant out.
+/// leaves a participant out. A test runs those in the folder `$golden` of `tests/golden` again.
 macro_rules! simulated {
-    ($schedule:ty, $step:ty, $run:expr $(, $without:expr)?) => {
+    ($schedule:ty, $step:ty, $golden:literal, $run:expr $(, $without:expr)?) => {
         impl $crate::simulator::Simulated for $schedule {
             type Step = $step;
 
@@ -48,6 +48,11 @@ macro_rules! simulated {
                     $without(self, participant)
                 }
             )?
+        }
+
+        #[test]
+        fn what_failed_once_does_not_fail_again() {
+            $crate::simulator::run_golden::<$schedule>($golden);
         }
     };
 }

@@ -15,6 +15,8 @@ pub mod collect {
     pub mod limits;
     pub mod record;
 }
+#[path = "../../src/cursor.rs"]
+mod cursor;
 #[path = "../../src/filter/mod.rs"]
 pub mod filter;
 #[path = "../../src/host.rs"]

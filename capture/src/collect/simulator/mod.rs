@@ -15,7 +15,7 @@ use crate::simulator;
 use schedule::{Schedule, Step};
 use world::World;
 
-simulator::simulated!(Schedule, Step, run, without);
+simulator::simulated!(Schedule, Step, "collector", run, without);
 
 fn run(schedule: &Schedule) -> Result<(), String> {
     let folder = tempfile::tempdir_in(simulator::memory()).unwrap();
@@ -36,11 +36,6 @@ fn without(schedule: &Schedule, exporter: usize) -> Option<Schedule> {
 #[test]
 fn every_record_is_published_once_or_counted_under_a_cause() {
     simulator::run_seeds::<Schedule>(300, "make simulate-collector");
-}
-
-#[test]
-fn what_failed_once_does_not_fail_again() {
-    simulator::run_golden::<Schedule>("collector");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod world;
 use crate::simulator;
 use schedule::{Schedule, Step};
 
-simulator::simulated!(Schedule, Step, run);
+simulator::simulated!(Schedule, Step, "agent/packets", run);
 
 fn run(schedule: &Schedule) -> Result<(), String> {
     (0..schedule.workers).try_for_each(|worker| oracle::judge(schedule, worker, &world::run(schedule, worker)))
@@ -21,9 +21,4 @@ fn run(schedule: &Schedule) -> Result<(), String> {
 #[test]
 fn every_packet_is_published_once_in_its_interval_or_counted_under_a_cause() {
     simulator::run_seeds::<Schedule>(150, "make simulate-agent");
-}
-
-#[test]
-fn what_failed_once_does_not_fail_again() {
-    simulator::run_golden::<Schedule>("agent/packets");
 }

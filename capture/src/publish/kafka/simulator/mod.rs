@@ -12,14 +12,9 @@ mod world;
 use crate::simulator;
 use schedule::{Schedule, Step};
 
-simulator::simulated!(Schedule, Step, world::run);
+simulator::simulated!(Schedule, Step, "agent/messages", world::run);
 
 #[test]
 fn every_message_is_in_kafka_in_the_spool_or_counted_as_shed() {
     simulator::run_seeds::<Schedule>(150, "make simulate-agent");
-}
-
-#[test]
-fn what_failed_once_does_not_fail_again() {
-    simulator::run_golden::<Schedule>("agent/messages");
 }
