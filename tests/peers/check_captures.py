@@ -19,6 +19,12 @@ from typing import Any
 from harness import AGENT, CHECKOUT
 from public_captures import ip_volume
 
+#: Captures of which the agent meters more packets than tshark counts, and why.
+MORE = dict.fromkeys(
+    ("LINKTYPE_IPV4_invalid.pcap", "LINKTYPE_IPV6_invalid.pcap"),
+    "the link type promises one version of IP and the packet has the other: the agent believes the packet",
+)
+
 
 @dataclass
 class Result:
@@ -63,6 +69,8 @@ def check(path: Path) -> Result:
         return Result(path, "equal")
     causes = summary["packets"]["not_metered"]
     text = f"metered {metered} packets {octets} octets, tshark {expected[0]} {expected[1]}, not metered {causes}"
+    if metered > expected[0] and path.name in MORE:
+        return Result(path, "more, with a cause", f"{text}: {MORE[path.name]}")
     if metered != expected[0]:
         accounted = 0 < expected[0] - metered <= sum(causes.values())
         return Result(path, "fewer, with a cause" if accounted else "PACKETS DIFFER", text)

@@ -136,10 +136,11 @@ fn blamed(messages: &[Value], changed: &BTreeMap<String, String>) -> Result<BTre
         let places: Vec<_> = first.iter().chain(&rest).filter_map(place).collect();
         let within =
             places.iter().map(|(source, octet)| switch::blamed(source, *octet)).find(|found| !found.is_empty());
-        let after = || places.iter().find_map(|(source, octet)| switch::blamed_after(source, *octet));
+        let beside =
+            |blame: fn(&str, usize) -> Option<u32>| places.iter().find_map(|(source, octet)| blame(source, *octet));
         match within {
             Some(found) => all.extend(found),
-            None => match after() {
+            None => match beside(switch::blamed_before).or_else(|| beside(switch::blamed_after)) {
                 Some(found) => _ = all.insert(found),
                 None => unknown = message["rendered"].as_str(),
             },

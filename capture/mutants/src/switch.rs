@@ -223,14 +223,29 @@ pub fn blamed(switched: &str, octet: usize) -> Vec<u32> {
 /// For an error in a function's signature, or in the value of a `match`: the next mutant after this octet of a switched
 /// source that returns another value or skips an arm.
 pub fn blamed_after(switched: &str, octet: usize) -> Option<u32> {
-    let marks = switched.get(octet..)?.split("/*<").skip(1).filter_map(|mark| {
+    let skips = |&(number, rest): &(u32, &str)| rest.starts_with(&format!("if !{}", on(number)));
+    begun(switched.get(octet..)?).find(|mark| returns(mark) || skips(mark)).map(|(number, _)| number)
+}
+
+/// For an error in an expression right after a mutant that returns another value: this mutant. Where a function returns
+/// `impl Trait`, the compiler takes the type of the first value, and finds the error in the next one.
+pub fn blamed_before(switched: &str, octet: usize) -> Option<u32> {
+    let before = switched.get(..octet)?;
+    let (number, _) = begun(before).filter(returns).last()?;
+    before.trim_end().ends_with(&format!("/*{number}>*/")).then_some(number)
+}
+
+/// The mutants whose first mark is in a switched source, each with the text after that mark.
+fn begun(switched: &str) -> impl Iterator<Item = (u32, &str)> {
+    switched.split("/*<").skip(1).filter_map(|mark| {
         let (number, rest) = mark.split_once("*/")?;
         Some((number.parse().ok()?, rest))
-    });
-    let is_blamed = |(number, rest): &(u32, &str)| {
-        rest.starts_with(&format!("if {} {{ return ", on(*number))) || rest.starts_with(&format!("if !{}", on(*number)))
-    };
-    marks.into_iter().find(is_blamed).map(|(number, _)| number)
+    })
+}
+
+/// Whether a mutant returns another value from its function.
+fn returns(&(number, rest): &(u32, &str)) -> bool {
+    rest.starts_with(&format!("if {} {{ return ", on(number)))
 }
 
 #[cfg(test)]
@@ -290,5 +305,15 @@ mod tests {
         assert_eq!(blamed(&switched, at("&& b")), [1]);
         assert_eq!(blamed(&switched, at("{ !a }") + 2), [2]);
         assert_eq!(blamed(&switched, 3), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn a_value_of_another_type_than_the_mutant_before_it_blames_the_mutant() {
+        let source = "fn f(v: &[u8]) -> impl Iterator<Item = u8> {\n    v.iter().copied()\n}\n";
+        let switched = all(source, &[mutant(1, Genre::FnValue, (2, 5), (2, 22), "::std::iter::once(7)")]);
+        let value = switched.rfind("v.iter()").unwrap();
+        assert_eq!(blamed(&switched, value), Vec::<u32>::new());
+        assert_eq!(blamed_before(&switched, value), Some(1));
+        assert_eq!(blamed_before(&switched, 10), None);
     }
 }
