@@ -390,7 +390,7 @@ def main() -> int:
     """Run the requested parts; returns 0 if all passed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["check", "test", "long"])
-    parser.add_argument("--part", help="only this part: --part list names them")
+    parser.add_argument("--part", help="run only this part; --part list prints the names of all parts")
     parser.add_argument("--only", help="only tests whose name contains this")
     parser.add_argument("--lanes", type=int, default=2, help="parts at once (default 2)")
     parser.add_argument("--find", action="store_true", help="only check whether there is such a part")

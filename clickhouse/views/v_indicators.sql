@@ -21,4 +21,4 @@ AS SELECT
     t.probes_reported AS probes_reported, t.probes_expected AS probes_expected
 FROM indicators AS t FINAL
 WHERE 1
-COMMENT 'Worm counts us and them, scanners, UDP work weight of each window: the newest version';
+COMMENT 'Indicators of each window (local and remote worm counts, scanners, UDP work weight), newest version';

@@ -27,7 +27,7 @@ class Tier:
 
 
 def tiers(file: Path = FILE) -> dict[str, Tier]:
-    """The tiers by name, in the order of the documents."""
+    """The tiers by name, in the order of the file."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
     return {
         name: Tier(

@@ -25,6 +25,7 @@ from typing import Any
 import compare_ndpi
 import counted
 import definitions
+import explained
 import packets as packet_reader
 import world
 from definitions import MIX, WINDOW, Answer
@@ -66,13 +67,18 @@ class Verdicts:
     windows: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
     different: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    #: Windows that differ, by capture.
+    captures: Counter[str] = field(default_factory=Counter)
 
     def compare(self, what: str, where: str, expected: Answer, got: dict[Any, dict[str, Any]]) -> None:
-        """Compare a list of one window. Rows of equal value at the end of a full list may be any of these."""
+        """Compare a list of one window. Rows of equal value at the end of a full list may be any of these. where: ends with the
+        capture's name and the time of day.
+        """
         self.windows[what] += 1
         wrong = differences(expected, got)
         self.figures[what] += sum(len(row) for key, row in expected.rows.items() if key in got) or 1
         if wrong:
+            self.captures[where.split()[-2]] += 1
             self.different[what].append(
                 f"{where}: {'; '.join(wrong[:3])}" + (f" (+{len(wrong) - 3})" if len(wrong) > 3 else "")
             )
@@ -291,8 +297,10 @@ def settle(stack: RunningStack) -> None:
         before = now
 
 
-def run(captures: list[Path], keep: bool = False) -> int:
-    """Check captures on one stack and print a table; returns the exit status."""
+def run(captures: list[Path], keep: bool = False, reason: Callable[[str], str | None] = lambda _: None) -> int:
+    """Check captures on one stack and print a table; returns the exit status: 1 if a capture differs for which there is no
+    reason.
+    """
     with tempfile.TemporaryDirectory() as folder:
         systems, countries = world.places()
         options: dict[str, Any] = {
@@ -320,10 +328,12 @@ def run(captures: list[Path], keep: bool = False) -> int:
                 else:
                     judge(tables, case, customers, verdicts, ("probe", "all") if len(cases) == 1 else ("probe",))
             report(verdicts)
+            for capture, count in verdicts.captures.most_common():
+                print(f"{count:5} in {capture}: {reason(capture) or 'NO REASON IS KNOWN'}")
             if keep:
                 print(f"WEIR_HOME={stack.home}", flush=True)
                 input()
-    return 1 if verdicts.different else 0
+    return 0 if all(map(reason, verdicts.captures)) else 1
 
 
 def report(verdicts: Verdicts) -> None:
@@ -350,7 +360,9 @@ def main() -> int:
         skipped("../shared/pcaps is not here, and no CAPTURE was named")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        return run(captures or selection(SHARED, Path(folder)), options.keep)
+        if captures:
+            return run(captures, options.keep)
+        return run(selection(SHARED, Path(folder)), options.keep, explained.reason)
 
 
 if __name__ == "__main__":

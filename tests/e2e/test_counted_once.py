@@ -23,11 +23,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from harness import CHECKOUT, LoneStore, emptied, eventually
+from harness import CHECKOUT, LoneStore, emptied, eventually, keep
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.schema import hourly
-from weir.storage import hours, rollup, service
+from weir.storage import hours, rollup
 from weir.storage.times import iso
 
 ONLY_STORE = True
@@ -358,7 +358,7 @@ def test_records_that_come_after_their_day_went_are_added(stack: LoneStore, stor
     records = traffic(chance, 30, EVENING, 3600)
     later = traffic(chance, 20, EVENING, 3600)
     insert(store, records)
-    keep(stack, store, raw_days=0.00001)
+    keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0, "rolled up first, then dropped"
     once = totals([*records])
     assert sums_by_probe(store) == once
@@ -370,7 +370,7 @@ def test_records_that_come_after_their_day_went_are_added(stack: LoneStore, stor
     store.execute("OPTIMIZE TABLE flows_hourly FINAL")
     insert(store, later[:1])
     list(hours.roll_up(store, all_now=True))
-    keep(stack, store, raw_days=0.00001)
+    keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert sums_by_probe(store) == totals(records, [*later, later[0]])
 
 
@@ -432,9 +432,9 @@ def test_a_day_that_cannot_be_rolled_up_is_not_dropped(
     with monkeypatch.context() as patch:
         patch.setattr(hourly, "rows", lambda *_, **__: "SELECT no_such_column")
         with pytest.raises(WeirError, match="no_such_column"):
-            keep(stack, store, raw_days=0.00001)
+            keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == len(records)
-    keep(stack, store, raw_days=0.00001)
+    keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
     assert sums_by_probe(store) == totals(records)
 
@@ -459,9 +459,9 @@ def test_a_drop_that_broke_off_is_finished(
     with monkeypatch.context() as patch:
         patch.setattr(ClickHouse, "execute", cut)
         with pytest.raises(Killed):
-            keep(stack, store, raw_days=0.00001)
+            keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     list(hours.roll_up(store, all_now=True))
-    keep(stack, store, raw_days=0.00001)
+    keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == 0
     assert sums_by_probe(store) == totals(records)
 
@@ -470,7 +470,7 @@ def test_hourly_rows_that_went_do_not_come_back(stack: LoneStore, store: ClickHo
     """Hourly rows are kept for less long than raw ones: late records do not bring the others back, nor count hosts twice."""
     records = traffic(random.Random(4), 10, EVENING - 20 * DAY_S, 3600)
     insert(store, records)
-    keep(stack, store, raw_days=400)
+    keep(stack, store, NOW + DAY_S, raw_days=400)
     hosts = store.rows("SELECT sum(sent_octets) AS n FROM hosts_daily")
     keep(stack, store, NOW + 2 * DAY_S, raw_days=400, hourly_days=0.00001)
     assert store.rows("SELECT count() AS n FROM flows_hourly")[0]["n"] == 0
@@ -516,7 +516,7 @@ def test_an_hour_that_fails_holds_up_no_other(
         with pytest.raises(hours.HoursFailed, match="no such luck"):
             list(hours.roll_up(store, all_now=True))
         with pytest.raises(hours.HoursFailed):
-            keep(stack, store, raw_days=0.00001)
+            keep(stack, store, NOW + DAY_S, raw_days=0.00001)
         assert store.rows("SELECT count() AS n FROM flows")[0]["n"] == len(records), "the day stays"
         store.execute(_flows(EVENING, 30))  # late
         list(hours.roll_up(store, time.time() + 4000, failed=failed))
@@ -579,7 +579,7 @@ def test_hours_of_an_earlier_version_without_their_raw_records_are_closed(stack:
         assert [one.state for one in hours.noted(store)] == ["closed"]
         assert (_stored(store), hours.changed(store)) == (100, [])
         store.execute(_flows(EVENING, 1, application=late))
-    keep(stack, store, raw_days=0.00001)
+    keep(stack, store, NOW + DAY_S, raw_days=0.00001)
     assert _stored(store) == 100
     for late in (3, 4):
         store.execute(_flows(EVENING, 1, application=late))
@@ -610,12 +610,6 @@ def test_the_store_is_killed_while_rows_are_written(stack: LoneStore, store: Cli
     assert cut, "no kill met the service at work"
     list(rollup.roll_up(store))
     check(store, records)
-
-
-def keep(stack: LoneStore, store: ClickHouse, at: float = NOW + DAY_S, **settings: object) -> list[str]:
-    """One round, as if it were that time."""
-    stack.stack.config.storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
-    return list(service.keep(stack.stack, store, at))
 
 
 def totals(*generations: list[Record]) -> dict[str, list[int]]:

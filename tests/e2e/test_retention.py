@@ -12,12 +12,12 @@ from datetime import UTC, date, datetime
 import pytest
 from rich.console import Console
 
-from harness import RunningStack, emptied
+from harness import RunningStack, emptied, keep
 from weir import forget
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.stages import Stages
-from weir.storage import rollup, service
+from weir.storage import rollup
 from weir.storage.forecast import survey
 
 ONLY_STORE = True
@@ -53,12 +53,6 @@ def windows(store: ClickHouse, start: str, count: int, octets: int, probe: str =
     )
 
 
-def keep(stack: RunningStack, store: ClickHouse, at: float = NOW, **settings: object) -> list[str]:
-    """Run one round as if it were that time."""
-    stack.stack.config.storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
-    return list(service.keep(stack.stack, store, at))
-
-
 def held(store: ClickHouse) -> list[str]:
     return store.execute("SELECT DISTINCT toDate(ts) FROM flows ORDER BY 1").split()
 
@@ -86,7 +80,7 @@ def test_records_grow_no_younger_when_parts_are_rewritten(stack: RunningStack, s
         records(store, f"{when} 00:00:00")
         records(store, f"{when} 00:00:00", 1, src="10.66.0.6")
     ended = time.time()
-    keep(stack, store)
+    keep(stack, store, NOW)
     time.sleep(3)
     rewriting = time.time()
     if how == "removal":
@@ -116,7 +110,7 @@ def test_translated_addresses_go_at_the_laws_age_however_often_their_parts_are_r
     records(store, f"{day(-400)} 01:00:00")
     records(store, f"{day(-400)} 02:00:00", 1, src="10.66.0.6")
     ended = time.time()
-    keep(stack, store, raw_days=400)
+    keep(stack, store, NOW, raw_days=400)
     time.sleep(3)
     remove(store, "10.66.0.6")
     assert any("emptied" in line for line in keep(stack, store, ended + 180 * DAY_S + 1, raw_days=400))
@@ -234,7 +228,7 @@ def test_windows_of_two_lengths_and_windows_without_records_are_rolled_up(store:
 def test_a_budget_that_cannot_be_met_is_reported(stack: RunningStack, store: ClickHouse) -> None:
     records(store, f"{day(0)} 00:00:00", 10_000)
     assert survey(stack.stack, store).beyond_says() == ""
-    keep(stack, store, budget="1kB")
+    keep(stack, store, NOW, budget="1kB")
     seen = survey(stack.stack, store)
     assert seen.beyond == seen.used - 1000
     assert "beyond its budget" in seen.beyond_says()

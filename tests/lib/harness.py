@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from unittest import mock
 
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -31,6 +32,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.migrations import migrate
 from weir.services import all_services
 from weir.stack import enrol
+from weir.storage import service
 from weir.supervisor import Supervisor
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -370,6 +372,13 @@ def emptied(stack: RunningStack) -> ClickHouse:
         if table != "schema_migrations":
             store.execute(f"TRUNCATE TABLE {table} SYNC")
     return store
+
+
+def keep(stack: RunningStack, store: ClickHouse, at: float, **settings: object) -> list[str]:
+    """Run one round of `weir storage keep` as if it were that time, with room for everything, however full this disk is."""
+    stack.stack.config.storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
+    with mock.patch.object(service, "shortage", return_value=0):
+        return list(service.keep(stack.stack, store, at))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def ip_volume(capture: Path) -> tuple[int, int]:
-    """IP packets and layer-3 octets, as tshark counts them; of nested IP headers the outermost.
+    """IP packets and layer-3 octets, as tshark counts them; if IP headers are nested, only the outermost counts.
 
     A packet counts if tshark reads a length from its IP header. A packet with the EtherType of IP but a header of
     version 2 has no IP length: tshark calls it bogus, the agent malformed.

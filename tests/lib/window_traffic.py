@@ -334,7 +334,7 @@ def _goes_on(flow: Seen, chance: random.Random) -> Seen:
 
 
 def _observed(flow: Seen, probe: str, chance: random.Random) -> Seen | None:
-    """A probe's observation of a flow, None for nothing."""
+    """A probe's observation of a flow; None if the probe does not see the flow."""
     # The same flow takes the same path in every interval.
     path = random.Random(f"{probe} {flow.src} {flow.dst} {flow.src_port} {flow.dst_port}")
     if path.random() < 0.4:

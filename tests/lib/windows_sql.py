@@ -2,8 +2,9 @@
 
 Each step is a table of a database of its own, so that the next step is easy to read: `seen` is each probe's share of
 each flow in a window, `counted` the same by scope with each flow once, `ends` both ends of these flows, `hosts` the
-activity of each host. This module creates those tables. `flink-jobs` declares, with each list, indicator and mix, how
-it is computed from these, and prints the SQL (`io.weir.jobs.Definitions json`), the columns to compare and their views.
+activity of each host. This module creates those tables. For each list, indicator and mix, `flink-jobs` declares how to
+compute it from these tables; `io.weir.jobs.Definitions json` prints the SQL, the columns to compare and the view that
+holds them.
 """
 
 from __future__ import annotations

@@ -282,7 +282,7 @@ def report(captures: list[Capture], verbose: bool) -> bool:
     for way in ("from the initiator", "to the initiator"):
         print(row(f"all {len(captures)}", way, totals))
     flows, same = (totals["round trip", name] for name in ("directions", "equal"))
-    print(f"\nHandshakes' round trips: {flows} flows with one, {same} equal to the microsecond.\n")
+    print(f"\nHandshake round-trip time: measured for {flows} flows, equal to the microsecond for {same}.\n")
     print("| figure | flows and directions | cause of the difference |\n|---|---:|---|")
     for (of, cause), count in causes.most_common():
         print(f"| {of} | {count} | {cause} |")

@@ -3,7 +3,7 @@
 use super::Input;
 use super::netflow::Decoding;
 
-/// Datagrams of one input at most.
+/// Maximum number of datagrams in one input.
 const MOST: usize = 16;
 
 /// An input consists of datagrams without their version: length (two octets), then the content; the last one takes the

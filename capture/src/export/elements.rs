@@ -130,8 +130,8 @@ fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, 1 | 58)
 }
 
-/// Type * 256 + code of the answer to a request of ICMP; 0 if there is none, because the record does not contain the
-/// other side's messages.
+/// Type * 256 + code of the reply to an ICMP request, derived from the request because the record does not contain the
+/// other side's messages; 0 if the type has no reply.
 fn answer(protocol: u8, type_and_code: u16) -> u16 {
     match (protocol, type_and_code >> 8) {
         (1, 13) => 14 << 8,
@@ -264,7 +264,7 @@ impl ExportTemplate {
     /// version, and a repeated name counts once.
     ///
     /// # Errors
-    /// If nProbe has no such name, with the nearest one; or if no element is left.
+    /// If nProbe has no element of a given name (the error suggests the nearest one), or if no element remains.
     pub fn parse(text: &str, biflow: bool) -> anyhow::Result<ExportTemplate> {
         let text = text.replace("@NTOPNG@", NTOPNG);
         let mut named: Vec<&'static Element> = Vec::new();

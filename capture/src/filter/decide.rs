@@ -158,7 +158,7 @@ impl Oracle for Representative<'_> {
     }
 }
 
-/// Whether a program reads only fields that are constant in the packets of one end of a flow.
+/// Whether a program reads only fields that have the same value in all packets that one end of a flow sends.
 pub fn constant_in_flows(program: &Program, explorer: &mut Explorer) -> bool {
     // If a program does not test for fragments, later fragments are like other packets.
     Row::all().filter(|row| !row.later_fragment).all(|row| {

@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntervalLength(u32);
 
-/// A length of which no window is a multiple.
+/// A length that is not one of those allowed.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("the interval must be one of 1s, 2s, 5s, 10s, 15s, 30s, not {0:?}")]
 pub struct BadInterval(String);

@@ -1,4 +1,5 @@
-//! Running totals and repeated events: no count is stored twice, and the causes say what is not stored.
+//! Running totals and repeated events: no count is stored twice, and counts that are not stored have a
+//! cause of refusal.
 
 use super::tests::*;
 use super::vendor_tests::{All, row};

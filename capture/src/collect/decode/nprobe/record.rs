@@ -59,7 +59,7 @@ impl NprobeValue<'_> {
     }
 }
 
-/// Number of parts of a record that several elements can state.
+/// Number of record fields that more than one element can supply.
 const RANKED: usize = 7;
 
 /// One record so far.
@@ -81,7 +81,7 @@ pub(super) struct Fields<'a> {
     dns_query: Cow<'a, str>,
     exporter: Option<Address>,
     probe: Option<Address>,
-    /// Values that their elements cannot have.
+    /// Number of values that are invalid for their element.
     bad_values: u64,
 }
 

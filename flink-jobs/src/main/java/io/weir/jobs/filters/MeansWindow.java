@@ -19,7 +19,7 @@ final class MeansWindow {
 
   private static final int MAX_RANGES = 1_000;
 
-  /** The sums of a label, and the highest rate of one of their parts. */
+  /** The sums of a label, and the highest rate in any of the parts that were added up. */
   static final class Cell {
     long packets;
     long octets;

@@ -17,8 +17,8 @@ import org.apache.datasketches.memory.XxHash;
  */
 final class Coarse {
   /**
-   * Number of aggregated flows of one host and protocol from which on their destinations are
-   * counted by a sketch.
+   * Minimum number of aggregated flows of one host and protocol for a sketch to count their
+   * destinations.
    */
   private static final int SKETCH_FROM = 64;
 

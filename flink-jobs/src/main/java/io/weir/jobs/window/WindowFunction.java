@@ -415,7 +415,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     return known.has(probe, start / windowMs) ? null : said(after, probe);
   }
 
-  /** Passes the attempts that the next window must judge on to it, again if they have changed. */
+  /**
+   * Hands the next window the attempts that it must judge; if they have changed, marks that window
+   * for another look.
+   */
   private static void leave(Said said, long[] late, Said judging, WindowState after) {
     if (!Arrays.equals(late, said.late)) {
       said.late = late;

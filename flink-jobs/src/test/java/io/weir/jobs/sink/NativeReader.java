@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Reads blocks of ClickHouse's Native format, as far as the jobs write them: each row as a map from
- * column to text.
+ * Reads the part of ClickHouse's Native format that the jobs write: each row as a map from column
+ * to text.
  */
 public final class NativeReader {
   private final ByteBuffer in;
