@@ -54,7 +54,7 @@ final class IndicatorTable {
           .probes()
           .view(
               "1",
-              "Worm counts us and them, scanners, UDP work weight of each window: the newest version")
+              "Indicators of each window (local and remote worm counts, scanners, UDP work weight), newest version")
           .order(6, "customer", "rank")
           .declared(sql());
 
