@@ -20,8 +20,9 @@ _EXPRESSIONS = 1 << 20
 #: costs linear time, however it is cut.
 _SMALL = 1 << 10
 #: The rest of a string, up to its closing quote; and values up to a semicolon, or to a string that is cut off.
-_QUOTED = re.compile(rb"(?s:[^'\\]++|\\.)*+")
-_OUTSIDE = re.compile(rb"(?s:[^';]++|'(?:[^'\\]++|\\.)*+')*+")
+#: Not with possessive groups, which Python before 3.11.5 matches wrongly; each step has one way to go on, so none takes long.
+_QUOTED = re.compile(rb"(?s:[^'\\]*(?:\\.[^'\\]*)*)")
+_OUTSIDE = re.compile(rb"(?s:[^';]*(?:'[^'\\]*(?:\\.[^'\\]*)*'[^';]*)*)")
 
 
 def statement(params: Mapping[str, str], pieces: Iterator[bytes]) -> tuple[Statement, Iterator[bytes]]:
