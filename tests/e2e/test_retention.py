@@ -225,10 +225,14 @@ def test_windows_of_two_lengths_and_windows_without_records_are_rolled_up(store:
     assert lists(store, of)[0]["windows"] == 218
 
 
-def test_a_budget_that_cannot_be_met_is_reported(stack: RunningStack, store: ClickHouse) -> None:
+def test_a_budget_that_cannot_be_met_is_reported(
+    stack: RunningStack, store: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records(store, f"{day(0)} 00:00:00", 10_000)
     assert survey(stack.stack, store).beyond_says() == ""
     keep(stack, store, NOW, budget="1kB")
+    storage = stack.stack.config.storage.model_copy(update={"budget": "1kB"})
+    monkeypatch.setattr(stack.stack.config, "storage", storage)
     seen = survey(stack.stack, store)
     assert seen.beyond == seen.used - 1000
     assert "beyond its budget" in seen.beyond_says()

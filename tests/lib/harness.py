@@ -376,8 +376,11 @@ def emptied(stack: RunningStack) -> ClickHouse:
 
 def keep(stack: RunningStack, store: ClickHouse, at: float, **settings: object) -> list[str]:
     """Run one round of `weir storage keep` as if it were that time, with room for everything, however full this disk is."""
-    stack.stack.config.storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
-    with mock.patch.object(service, "shortage", return_value=0):
+    storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
+    with (
+        mock.patch.object(stack.stack.config, "storage", storage),
+        mock.patch.object(service, "shortage", return_value=0),
+    ):
         return list(service.keep(stack.stack, store, at))
 
 
