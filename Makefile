@@ -142,11 +142,14 @@ bench-nat: build ## Who had this address and port at that moment, over 100 milli
 simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
 	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
 
+# Seeds of the simulators in Rust; one if only SEED is named.
+SIMULATED = SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib
+
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
-	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib collect::simulator -- --nocapture
+	cd capture && $(SIMULATED) collect::simulator -- --nocapture
 
 simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
-	cd capture && SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib -- capture::simulator kafka::simulator --nocapture
+	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
 
 mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
 

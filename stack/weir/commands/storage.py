@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -41,12 +43,9 @@ def keep(
     if every:
         service.serve(stack, every)
         return
-    done = 0
-    for line in service.keep(stack, connect(stack, "admin")):
-        print(line)
-        done += 1
-    if not done:
-        print("nothing to do: everything fits, and every day has its lists")
+    _print_each(
+        service.keep(stack, connect(stack, "admin")), "nothing to do: everything fits, and every day has its lists"
+    )
 
 
 def roll_up(
@@ -61,17 +60,17 @@ def roll_up(
     """
     stack = configured()
     wanted, admin = times.parse_day(day) if day else None, connect(stack, "admin")
+    # The daily lists try hours again that failed, and raise.
+    hourly = hours.roll_up(admin, day=wanted, all_now=True, failed={})
+    daily = rollup.roll_up(admin, wanted)
     with service.alone(stack):
-        done = 0
-        # What fails is tried again by the next one, which raises.
-        for hour, n in hours.roll_up(admin, day=wanted, all_now=True, failed={}):
-            print(f"{hour} flows_hourly: {n:,} records")
-            done += 1
-        for when, table, rows in rollup.roll_up(admin, wanted):
-            print(f"{when} {table}: {rows:,} rows")
-            done += 1
-    if not done:
-        print("nothing has changed")
+        _print_each(
+            chain(
+                (f"{hour} flows_hourly: {n:,} records" for hour, n in hourly),
+                (f"{when} {table}: {rows:,} rows" for when, table, rows in daily),
+            ),
+            "nothing has changed",
+        )
 
 
 def write_hours() -> None:
@@ -82,12 +81,8 @@ def write_hours() -> None:
     """
     stack = configured()
     with service.alone(stack):
-        done = 0
-        for hour, n in hours.roll_up(connect(stack, "admin")):
-            print(f"{hour}: {n:,} records")
-            done += 1
-    if not done:
-        print("nothing has changed")
+        written = hours.roll_up(connect(stack, "admin"))
+        _print_each((f"{hour}: {n:,} records" for hour, n in written), "nothing has changed")
 
 
 def plan(
@@ -117,3 +112,12 @@ def plan(
         print(json.dumps(plan.as_json(), indent=2))
     else:
         plan.show(console)
+
+
+def _print_each(lines: Iterable[str], otherwise: str) -> None:
+    """Print each line as it comes, or `otherwise` if none does."""
+    line = None
+    for line in lines:
+        print(line)
+    if line is None:
+        print(otherwise)

@@ -170,7 +170,8 @@ impl Simulated<'_> {
                     vlan: None,
                 })
                 .collect();
-            // A source that is asked to pause passes on the rest at the next poll; nothing happens in between.
+            // The answer is ignored: a real source that is asked to pause delivers the rest at its next poll, and no time passes
+            // in between here.
             take(&batch);
         }
     }
