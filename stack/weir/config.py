@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -58,7 +58,7 @@ class Flink(_Part):
     port_report: int = Field(default=1000, ge=1, le=60_000)
     mix_top: int = Field(default=50, ge=1, le=10_000)
     mix_top_as: int = Field(default=20, ge=1, le=10_000)
-    window_flows: int = Field(default=4_000_000, ge=10_000)
+    window_flows: Literal["auto"] | Annotated[int, Field(ge=10_000)] = "auto"
     answer_timeout: str = "10s"
     national_delay: str = "15s"
     discovery_interval: str = "5s"

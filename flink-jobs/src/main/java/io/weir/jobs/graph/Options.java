@@ -28,6 +28,15 @@ public final class Options {
   public record Option(String name, String value, String defaultValue, String what) {}
 
   private static final String JOBS = "jobs";
+  private static final String AUTO = "auto";
+  private static final int LEAST_FLOWS = 10_000;
+  private static final int MOST_FLOWS = 1_000_000_000;
+
+  /**
+   * Heap for each flow that windows keep. An entry takes some 80 octets; the rest is for digests,
+   * state that is being written, and everything else.
+   */
+  private static final int OCTETS_OF_FLOW = 400;
 
   private static final List<Option> OTHERS =
       List.of(
@@ -83,8 +92,12 @@ public final class Options {
           new Option(
               "window-flows",
               "N",
-              "4000000",
-              "Flows that windows keep one by one, each for both of its ends; the rest is added up"),
+              AUTO,
+              "Flows that windows keep one by one, each for both of its ends; the rest is added up. "
+                  + AUTO
+                  + ": a flow for each "
+                  + OCTETS_OF_FLOW
+                  + " octets of Java's heap"),
           new Option(
               "answer-timeout",
               "TIME",
@@ -191,7 +204,10 @@ public final class Options {
     portReport = number("port-report", values, 1, 60_000);
     mixTop = number("mix-top", values, 1, 10_000);
     mixTopAs = number("mix-top-as", values, 1, 10_000);
-    windowFlows = number("window-flows", values, 10_000, 1_000_000_000);
+    windowFlows =
+        values.get("window-flows").equals(AUTO)
+            ? windowFlows(Runtime.getRuntime().maxMemory())
+            : number("window-flows", values, LEAST_FLOWS, MOST_FLOWS);
     answerTimeout = duration("answer-timeout", values);
     if (answerTimeout.compareTo(window) >= 0) {
       throw new BadOption("--answer-timeout must be shorter than --window");
@@ -200,6 +216,11 @@ public final class Options {
     discoveryInterval = duration("discovery-interval", values);
     maxPending = size("max-pending", values);
     retryFor = duration("retry-for", values);
+  }
+
+  /** The flows that windows keep in a heap of this many octets. */
+  static int windowFlows(long heap) {
+    return (int) Math.max(LEAST_FLOWS, Math.min(MOST_FLOWS, heap / OCTETS_OF_FLOW));
   }
 
   /** All options, given all jobs. */

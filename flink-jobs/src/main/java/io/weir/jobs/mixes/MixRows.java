@@ -24,7 +24,8 @@ record MixRows(int applications, int systems) implements RowMaker {
     boolean national = false;
     for (Digest digest : digests) {
       national |= digest.probe().isEmpty();
-      sums.addAll(digest.data(), 0, digest.data().length, 1);
+      long[] data = digest.data();
+      sums.addAll(data, 0, data.length, 1);
     }
     long[] cells = sums.cells();
     Map<Long, List<Integer>> groups = new TreeMap<>();

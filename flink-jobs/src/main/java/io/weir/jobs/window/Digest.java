@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.serde.Compressed;
 import io.weir.jobs.serde.WireType;
 
 /**
@@ -11,9 +12,21 @@ import io.weir.jobs.serde.WireType;
  * @param bucket id of the bucket
  * @param reported number of probes whose window was complete
  * @param expected number of enrolled probes, 1 for a single probe
- * @param data in the form that the job's {@link Digester} and {@link RowMaker} share
+ * @param compressed the data, see {@link Compressed}: digests are kept as long as late data may
+ *     come
  */
 public record Digest(
-    int job, String probe, long window, int bucket, int reported, int expected, long[] data) {
+    int job, String probe, long window, int bucket, int reported, int expected, byte[] compressed) {
   public static final WireType<Digest> TYPE = WireType.ofRecord(Digest.class);
+
+  /** Creates a digest of data that are not compressed yet. */
+  static Digest of(
+      int job, String probe, long window, int bucket, int reported, int expected, long[] data) {
+    return new Digest(job, probe, window, bucket, reported, expected, Compressed.of(data));
+  }
+
+  /** The data, in the form that the job's {@link Digester} and {@link RowMaker} share. */
+  public long[] data() {
+    return Compressed.numbers(compressed);
+  }
 }

@@ -96,7 +96,8 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long now = context.timerService().currentProcessingTime();
     Window window = state.get(() -> new Window(stride, now));
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
-    window.sums.addAll(digest.data(), 0, digest.data().length, 1);
+    long[] data = digest.data();
+    window.sums.addAll(data, 0, data.length, 1);
     window.touched = now;
     window.idle = 0;
     window.changed = true;
@@ -156,7 +157,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     }
     String probe = key.substring(key.indexOf('/') + 1);
     Digest all =
-        new Digest(0, probe, start, 0, (int) reported, (int) expected, window.sums.toArray());
+        Digest.of(0, probe, start, 0, (int) reported, (int) expected, window.sums.toArray());
     window.written.write(
         maker.rows(List.of(all)), start, windowMs, probe, (int) reported, (int) expected, out);
     window.said = now;

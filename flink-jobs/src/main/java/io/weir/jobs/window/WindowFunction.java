@@ -4,6 +4,7 @@ import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
+import io.weir.jobs.serde.Compressed;
 import io.weir.jobs.window.WindowState.Log;
 import io.weir.jobs.window.WindowState.Said;
 import java.time.Duration;
@@ -33,9 +34,11 @@ import org.apache.flink.util.Collector;
  * when all probes have, or {@code delay} after the window's end with the data received so far (for
  * windows of the past: after their first part arrived). It adds later data and emits the digests
  * again, at most every {@link #AGAIN_MS}, until {@link #KEEP_MS} after the window's end, or after
- * its last part if that arrived later; after that, it counts and drops further data. To make room,
- * it adds up the smaller flows of finished windows. The flows of the previous window are kept as
- * long, for answers to SYNs at its end.
+ * its last part if that arrived later; after that, it counts and drops further data. The attempts
+ * at the end of the previous window are kept as long, to be judged.
+ *
+ * <p>All buckets of all subtasks share one budget of entries. When it is spent, each bucket that
+ * holds more than its share adds up smaller flows, see {@link #makeRoom}.
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is
  * computed.
@@ -59,7 +62,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
           OPERATOR,
           "Ends of flows added up because windows had more than `--window-flows`");
   private static final Metric ENTRIES =
-      Metric.gauge("window_entries", OPERATOR, "Ends of flows that windows hold");
+      Metric.gauge(
+          "window_entries",
+          OPERATOR,
+          "Ends of flows that windows hold; attempts to be judged count by the memory they take");
   static final List<Metric> METRICS = List.of(LATE, DIGESTED, COARSENED, ENTRIES);
 
   /** Minimum time between two digests of one window. */
@@ -99,9 +105,13 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private transient Flows flows;
   private transient int subtasks;
 
-  /** Entries by bucket, and of all buckets of this subtask; known shortly after a restart. */
+  /** {@link WindowState#weight} by bucket; known shortly after a restart. */
   private transient Map<Integer, Integer> held;
 
+  /** The weight from which a bucket that held too much makes room again. */
+  private transient Map<Integer, Integer> tryAgain;
+
+  /** The weight of all buckets of this subtask. */
   private transient long all;
 
   /**
@@ -149,6 +159,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     ENTRIES.register(group, () -> all);
     flows = new Flows();
     held = new HashMap<>();
+    tryAgain = new HashMap<>();
     all = 0;
     subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();
   }
@@ -208,32 +219,47 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     log.add(message.data(), message.entries());
     log.addSketches(message.sketches());
     window.entries += message.entries();
-    held.merge(bucket, message.entries(), Integer::sum);
-    all += message.entries();
-    int share = maxEntries / Buckets.COUNT;
-    boolean full = all > maxEntries / subtasks && log.entries > share;
-    int more = log.entries - log.compacted;
-    if (full ? more > share / 2 : more > COMPACT_ENTRIES + log.compacted) {
-      int before = log.entries;
-      flows.compact(log, Buckets.number(bucket), full ? share : Integer.MAX_VALUE);
-      window.entries += log.entries - before;
-      held.merge(bucket, log.entries - before, Integer::sum);
-      all += log.entries - before;
-      coarsened.inc(full ? before - log.entries : 0);
+    if (log.entries - log.compacted > COMPACT_ENTRIES + log.compacted) {
+      window.entries -= log.entries;
+      flows.compact(log, Buckets.number(bucket), Integer.MAX_VALUE);
+      window.entries += log.entries;
     }
     log.said.changed = true;
     window.all.changed = true;
     windows.put(message.window(), window);
+    int weight = hold(bucket, held.getOrDefault(bucket, 0) + message.entries());
+    int share = maxEntries / Buckets.COUNT;
+    if (all > maxEntries / subtasks && weight > tryAgain.getOrDefault(bucket, share)) {
+      TreeMap<Long, WindowState> ordered = ordered();
+      int left = makeRoom(ordered, weight(ordered) - share * 3 / 4, bucket, false);
+      tryAgain.put(bucket, Math.max(share, left + share / 8));
+    }
+  }
+
+  /** Notes the weight of a bucket, and returns it. */
+  private int hold(int bucket, int weight) {
+    Integer before = held.put(bucket, weight);
+    all += weight - (before == null ? 0 : before);
+    return weight;
+  }
+
+  private TreeMap<Long, WindowState> ordered() throws Exception {
+    TreeMap<Long, WindowState> ordered = new TreeMap<>();
+    for (Map.Entry<Long, WindowState> entry : windows.entries()) {
+      ordered.put(entry.getKey(), entry.getValue());
+    }
+    return ordered;
+  }
+
+  private static int weight(TreeMap<Long, WindowState> ordered) {
+    return ordered.values().stream().mapToInt(WindowState::weight).sum();
   }
 
   /** Emits every digest that is due, and drops finished windows. */
   private void tick(long now, int bucket, Collector<Digest> out) throws Exception {
     long clock = progress.advance(now);
     Over known = Over.of(over);
-    TreeMap<Long, WindowState> ordered = new TreeMap<>();
-    for (Map.Entry<Long, WindowState> entry : windows.entries()) {
-      ordered.put(entry.getKey(), entry.getValue());
-    }
+    TreeMap<Long, WindowState> ordered = ordered();
     int finished = 0;
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long start = entry.getKey();
@@ -244,8 +270,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       }
       finished += window.look.finished ? window.entries : 0;
     }
-    if (finished > maxEntries / KEEP_SHARE / Buckets.COUNT) {
-      makeRoom(ordered, finished, bucket);
+    int kept = maxEntries / KEEP_SHARE / Buckets.COUNT;
+    if (finished > kept) {
+      makeRoom(ordered, finished - kept, bucket, true);
     }
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long next = entry.getKey() + windowMs;
@@ -256,12 +283,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.remove(entry.getKey());
       }
     }
-    int entries = 0;
-    for (WindowState window : ordered.values()) {
-      entries += window.entries;
-    }
-    Integer counted = held.put(bucket, entries);
-    all += entries - (counted == null ? 0 : counted);
+    hold(bucket, weight(ordered));
+    tryAgain.remove(bucket);
   }
 
   /** Emits the digests of one window that are due, and ends the window when it is over. */
@@ -313,7 +336,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         flows.settle(log);
         window.entries += log.entries;
         say(probe.getKey(), start, bucket, complete, 1, log.said, out);
-        leave(log.said, flows.attempts().late(), judging(after, end, probe.getKey(), known), after);
+        leave(log.said, late(), judging(after, end, probe.getKey(), known), after);
         log.said.said(complete, now);
         said = true;
       }
@@ -332,7 +355,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         int expected = Math.max(progress.expected(), reported);
         load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
         say("", start, bucket, reported, expected, window.all, out);
-        long[] late = window.shared(flows.attempts().late());
+        byte[] late = window.shared(late());
         leave(window.all, late, judging(after, end, "", known), after);
         window.all.said(reported, now);
         said = true;
@@ -360,34 +383,65 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
   }
 
-  /** Adds up smaller flows of finished windows, those of the oldest first. */
-  private void makeRoom(TreeMap<Long, WindowState> ordered, int finished, int bucket)
+  /**
+   * Frees this much weight of a bucket, if it can: it adds up the smaller flows of finished
+   * windows, the oldest first; then, unless only finished windows may be touched, it drops the
+   * attempts that only late data would have judged again, and adds up the smaller flows of the
+   * other windows.
+   *
+   * @return the weight of the bucket afterwards
+   */
+  private int makeRoom(
+      TreeMap<Long, WindowState> ordered, int excess, int bucket, boolean onlyFinished)
       throws Exception {
-    int left = finished;
-    for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
-      WindowState window = entry.getValue();
-      if (!window.look.finished || window.look.least) {
-        continue;
-      }
-      if (left <= maxEntries / KEEP_SHARE / Buckets.COUNT) {
-        break;
-      }
-      int gone = 0;
-      for (Log log : window.probes.values()) {
-        if (log.entries > LEAST_ENTRIES) {
-          gone += log.entries;
-          flows.compact(log, Buckets.number(bucket), Math.max(LEAST_ENTRIES, log.entries / 4));
-          gone -= log.entries;
+    int most = weight(ordered) - excess;
+    for (Room room : onlyFinished ? List.of(Room.FINISHED) : List.of(Room.values())) {
+      for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
+        int tooMuch = weight(ordered) - most;
+        if (tooMuch <= 0) {
+          return hold(bucket, most + tooMuch);
+        }
+        WindowState after = ordered.get(entry.getKey() + windowMs);
+        if (makeRoom(room, entry.getValue(), after, tooMuch, bucket)) {
+          windows.put(entry.getKey(), entry.getValue());
         }
       }
-      window.look.least = gone == 0;
-      if (gone > 0) {
-        coarsened.inc(gone);
-        left -= gone;
-        window.entries -= gone;
-        windows.put(entry.getKey(), window);
+    }
+    return hold(bucket, weight(ordered));
+  }
+
+  /** Ways to make room, in the order in which they are tried. */
+  private enum Room {
+    FINISHED,
+    ATTEMPTS,
+    OPEN
+  }
+
+  /** Makes room in one window; returns whether anything has changed. */
+  private boolean makeRoom(
+      Room room, WindowState window, WindowState after, int tooMuch, int bucket) {
+    if (room == Room.ATTEMPTS) {
+      return after != null && after.look.finished && window.dropAttempts();
+    }
+    if (window.look.finished != (room == Room.FINISHED) || window.look.least) {
+      return false;
+    }
+    int gone = 0;
+    for (Log log : window.probes.values()) {
+      int before = log.entries;
+      int needed = room == Room.FINISHED ? 0 : before - (tooMuch - gone);
+      int least = Math.max(LEAST_ENTRIES, Math.max(before / 4, needed));
+      if (before > least) {
+        flows.compact(log, Buckets.number(bucket), least);
+        gone += before - log.entries;
       }
     }
+    if (gone == 0 && room == Room.FINISHED) {
+      window.look.least = true;
+    }
+    window.entries -= gone;
+    coarsened.inc(gone);
+    return gone > 0;
   }
 
   /** The data of a probe, or of all probes for an empty name; null if there is none. */
@@ -403,9 +457,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   private void load(int bucket, boolean overAll, List<Log> logs, Said before) {
-    long[] late = before == null ? new long[0] : before.late;
+    long[] late = Compressed.numbers(before == null ? Compressed.NONE : before.late);
     flows.load(Buckets.number(bucket), overAll, logs, late, windowMs - answerMs);
     digested.inc(flows.size());
+  }
+
+  /** The attempts that the loaded window defers. */
+  private byte[] late() {
+    return Compressed.of(flows.attempts().late());
   }
 
   /**
@@ -419,7 +478,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
    * Hands the next window the attempts that it must judge; if they have changed, marks that window
    * for another look.
    */
-  private static void leave(Said said, long[] late, Said judging, WindowState after) {
+  private static void leave(Said said, byte[] late, Said judging, WindowState after) {
     if (!Arrays.equals(late, said.late)) {
       said.late = late;
       if (judging != null) {
@@ -443,11 +502,12 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       if (digester.sums() > 0) {
         Sums difference = new Sums(digester.sums() - Sums.KEY);
         difference.addAll(data, 0, data.length, 1);
-        difference.addAll(said.sums, 0, said.sums.length, -1);
-        said.sums = data;
+        long[] sent = Compressed.numbers(said.sums);
+        difference.addAll(sent, 0, sent.length, -1);
+        said.sums = Compressed.of(data);
         data = difference.toArray();
       }
-      out.collect(new Digest(job, probe, start, bucket, reported, expected, data));
+      out.collect(Digest.of(job, probe, start, bucket, reported, expected, data));
     }
   }
 

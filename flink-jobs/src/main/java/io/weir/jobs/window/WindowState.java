@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.serde.Compressed;
 import io.weir.jobs.serde.Longs;
 import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
@@ -8,6 +9,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -18,19 +20,29 @@ import org.apache.flink.core.memory.DataOutputView;
 final class WindowState {
   private static final long[] NONE = {};
 
+  /** What an entry takes on average. */
+  private static final int OCTETS_OF_ENTRY = 64;
+
+  private static final BytePrimitiveArraySerializer OCTETS = BytePrimitiveArraySerializer.INSTANCE;
+
   /**
    * The state of one scope: when its digests were last emitted (0: never), how many probes were
    * complete then, and whether data has arrived since; the digests sent, from which corrections of
-   * sums are computed; and the attempts deferred to the next window.
+   * sums are computed; and the attempts deferred to the next window. The last two are {@link
+   * Compressed}.
    */
   static final class Said {
     long at;
     int reported;
     boolean changed;
-    long[] sums = NONE;
+    byte[] sums = Compressed.NONE;
 
     /** Attempts deferred to the next window, see {@link Attempts}. */
-    long[] late = NONE;
+    byte[] late = Compressed.NONE;
+
+    private long octets() {
+      return (long) sums.length + late.length;
+    }
 
     /**
      * Whether a digest is due: immediately when the window becomes complete, later every {@code
@@ -60,7 +72,7 @@ final class WindowState {
       out.writeLong(at);
       out.writeInt(reported);
       out.writeBoolean(changed);
-      Longs.write(sums, sums.length, out);
+      OCTETS.serialize(sums, out);
     }
 
     private static Said read(DataInputView in) throws IOException {
@@ -68,7 +80,7 @@ final class WindowState {
       said.at = in.readLong();
       said.reported = in.readInt();
       said.changed = in.readBoolean();
-      said.sums = Longs.read(in);
+      said.sums = OCTETS.deserialize(in);
       return said;
     }
   }
@@ -118,7 +130,7 @@ final class WindowState {
       entries = 0;
       compacted = 0;
       sketches = NONE;
-      said.sums = NONE;
+      said.sums = Compressed.NONE;
     }
 
     private Log copy() {
@@ -199,13 +211,33 @@ final class WindowState {
   /** Arrival of the last part. */
   long touched;
 
+  /** The memory that the window takes, in entries. */
+  int weight() {
+    long octets = all.octets();
+    for (Log log : probes.values()) {
+      octets += log.said.late == all.late ? 0 : log.said.octets();
+    }
+    return entries + (int) (octets / OCTETS_OF_ENTRY);
+  }
+
+  /** Drops the attempts that the next window judges; returns whether there were any. */
+  boolean dropAttempts() {
+    boolean any = all.late.length > 0;
+    all.late = Compressed.NONE;
+    for (Log log : probes.values()) {
+      any |= log.said.late.length > 0;
+      log.said.late = Compressed.NONE;
+    }
+    return any;
+  }
+
   /** The data of the only probe; null if there are several. */
-  private long[] onlyLate() {
+  private byte[] onlyLate() {
     return probes.size() == 1 ? probes.values().iterator().next().said.late : null;
   }
 
   /** The same attempts; shares the array of the only probe if that is equal. */
-  long[] shared(long[] late) {
+  byte[] shared(byte[] late) {
     return Arrays.equals(onlyLate(), late) ? onlyLate() : late;
   }
 
@@ -244,18 +276,18 @@ final class WindowState {
         Longs.write(log.sketches, log.sketches.length, out);
         out.writeLong(log.errorOctets);
         log.said.write(out);
-        Longs.write(log.said.late, log.said.late.length, out);
+        OCTETS.serialize(log.said.late, out);
         out.writeInt(log.chunks.size());
         for (long[] chunk : log.chunks) {
           Longs.write(chunk, chunk.length, out);
         }
       }
       window.all.write(out);
-      long[] late = window.all.late;
+      byte[] late = window.all.late;
       boolean shared = late == window.onlyLate();
       out.writeBoolean(shared);
       if (!shared) {
-        Longs.write(late, late.length, out);
+        OCTETS.serialize(late, out);
       }
     }
 
@@ -273,7 +305,7 @@ final class WindowState {
         log.sketches = Longs.read(in);
         log.errorOctets = in.readLong();
         log.said = Said.read(in);
-        log.said.late = Longs.read(in);
+        log.said.late = OCTETS.deserialize(in);
         window.entries += log.entries;
         window.told |= log.said.at != 0;
         for (int chunks = in.readInt(); chunks > 0; chunks--) {
@@ -283,7 +315,7 @@ final class WindowState {
       window.all = Said.read(in);
       window.told |= window.all.at != 0;
       boolean shared = in.readBoolean();
-      window.all.late = shared ? window.onlyLate() : Longs.read(in);
+      window.all.late = shared ? window.onlyLate() : OCTETS.deserialize(in);
       return window;
     }
   }
