@@ -41,8 +41,8 @@ else
 check: named-check $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: linters, units without an engine, documents
 	@$(PYTHON) tests/run.py check $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test: named-test setup-tests ## Every test (PART=e2e: one part; PART=list: their names; T=test_path: tests whose name holds it)
-	$(MAKE) -j2 --output-sync=target build
+test: named-test setup-test-packages ## Every test (PART=e2e: one part; PART=list: their names; T=test_path: tests whose name holds it)
+	@$(MAKE) -j2 --output-sync=target build peers
 	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
@@ -62,6 +62,10 @@ setup:
 	@stack/setup.sh
 setup-tests:
 	@stack/setup.sh --tests
+setup-test-packages:
+	@stack/setup.sh --test-packages
+peers:
+	@stack/setup.sh --peers
 
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
 $(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
@@ -191,6 +195,6 @@ docs: build ## Write docs/reference anew
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: demo test check test-long build setup setup-tests clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-agent simulate-collector mutants mutants-capture

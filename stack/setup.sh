@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Check for the packages that building and running Weir need, and install missing ones if permitted.
-# Usage: stack/setup.sh [--tests]     --tests also installs the packages of the tests.
+# Usage: stack/setup.sh [--tests | --test-packages | --peers]
+#   --tests also installs what the tests need: packages, and the peers that Debian lacks.
+#   --test-packages and --peers are its two halves; the Makefile builds the peers beside the rest.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -19,8 +21,7 @@ need make make
 need cc gcc
 need c++ g++
 need pkg-config pkg-config
-# OpenSSL's configuration, which is Perl, needs more than Debian's perl-base.
-perl -MFindBin -MIPC::Cmd -e 1 2>/dev/null || { missing+=(perl); packages+=(perl); }
+pkg-config --exists openssl 2>/dev/null || { missing+=(openssl); packages+=(libssl-dev); }
 need javac openjdk-17-jdk-headless
 need mvn maven
 need ip iproute2
@@ -43,7 +44,7 @@ if [[ -z $rust ]] || ! at_least "$rust" "$least_rust"; then
   # Debian packages a current Rust under these names beside that of the release.
   if apt-cache show cargo-web >/dev/null 2>&1; then packages+=(cargo-web rustc-web); else packages+=(rustup); fi
 fi
-if [[ ${1:-} == --tests ]]; then
+if [[ ${1:-} == --tests || ${1:-} == --test-packages ]]; then
   need chromium chromium
   need tshark tshark
   need tcpdump tcpdump
@@ -78,6 +79,10 @@ build_peers() {
   echo "$go_version ${peers[*]}" >"$folder/.stamp"
 }
 
+if [[ ${1:-} == --peers ]]; then
+  build_peers
+  exit 0
+fi
 if [[ ${#missing[@]} -eq 0 ]]; then
   [[ ${1:-} != --tests ]] || build_peers
   exit 0

@@ -39,3 +39,8 @@ def test_it_wants_the_rust_that_the_agent_needs(commands: Path) -> None:
     assert f"cargo {least} or newer" in setup(commands)
     command(commands, "cargo", f"echo cargo {least}.0")
     assert "cargo" not in setup(commands)
+
+
+def test_it_wants_the_openssl_that_the_agent_links(commands: Path) -> None:
+    command(commands, "pkg-config", "exit 1")
+    assert "libssl-dev" in setup(commands)
