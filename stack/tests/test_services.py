@@ -7,7 +7,7 @@ import shutil
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
@@ -88,6 +88,8 @@ def _values() -> dict[str, Any]:
             values[key] = 11 + number + (least if least > 10 else 0)
         elif get_origin(kind) is Literal:
             values[key] = next(word for word in get_args(kind) if word != default)
+        elif get_origin(kind) is Union:  # a number or a word
+            values[key] = 20_000 + number
         elif kind is str:
             values[key] = f"{_HOST}/{number}" if key.endswith("url") else f"{100 + number}GB"
         else:
