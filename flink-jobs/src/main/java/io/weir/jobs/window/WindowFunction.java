@@ -77,7 +77,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** Number of new entries of one probe and window from which they are added up. */
   static final int COMPACT_ENTRIES = 50_000;
 
-  /** Number of entries of a probe in a finished window that is not worth adding up. */
+  /** Number of entries of a probe in a window that is not worth adding up. */
   private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
@@ -107,8 +107,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /**
    * Creates the function.
    *
-   * @param maxEntries of all buckets; beyond it, buckets that have more than their share add flows
-   *     up
+   * @param maxEntries of all buckets; beyond it, flows of a probe are added up that has more than
+   *     its share of the bucket
    */
   WindowFunction(
       Duration window, Duration delay, Duration answer, int maxEntries, List<Digester> digesters) {
@@ -146,11 +146,16 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     late = LATE.register(group);
     digested = DIGESTED.register(group);
     coarsened = COARSENED.register(group);
-    ENTRIES.register(group, () -> all);
+    ENTRIES.register(group, this::entries);
     flows = new Flows();
     held = new HashMap<>();
     all = 0;
     subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();
+  }
+
+  /** Entries of all windows of this subtask. */
+  long entries() {
+    return all;
   }
 
   @Override
@@ -210,7 +215,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     window.entries += message.entries();
     held.merge(bucket, message.entries(), Integer::sum);
     all += message.entries();
-    int share = maxEntries / Buckets.COUNT;
+    int share = Math.max(LEAST_ENTRIES, maxEntries / Buckets.COUNT / window.probes.size());
     boolean full = all > maxEntries / subtasks && log.entries > share;
     int more = log.entries - log.compacted;
     if (full ? more > share / 2 : more > COMPACT_ENTRIES + log.compacted) {
