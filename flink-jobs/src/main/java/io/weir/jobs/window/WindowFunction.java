@@ -33,9 +33,10 @@ import org.apache.flink.util.Collector;
  * when all probes have, or {@code delay} after the window's end with the data received so far (for
  * windows of the past: after their first part arrived). It adds later data and emits the digests
  * again, at most every {@link #AGAIN_MS}, until {@link #KEEP_MS} after the window's end, or after
- * its last part if that arrived later; after that, it counts and drops further data. To make room,
- * it adds up the smaller flows of finished windows. The flows of the previous window are kept as
- * long, for answers to SYNs at its end.
+ * its last part if that arrived later; after that, it counts and drops further data. It ends
+ * windows far ahead of the clock earlier ({@link StreamClock#AHEAD_MS}). To make room, it adds up
+ * the smaller flows of finished windows. The flows of the previous window are kept as long, for
+ * answers to SYNs at its end.
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is
  * computed.
@@ -284,8 +285,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     WindowState before = ordered.get(start - windowMs);
     WindowState after = ordered.get(end);
     // Do not wait until a clock that is far ahead has been reached.
-    boolean ahead = end - window.began > windowMs + KEEP_MS;
+    boolean ahead = clock < start && start - window.began > KEEP_MS;
     long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
+    boolean far = ahead && StreamClock.isFar(clock, start);
     boolean waited = clock >= whole + delayMs;
     int reported = progress.reported(end);
     WindowState.Look look = new WindowState.Look(reported, progress.turn());
@@ -333,7 +335,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         said = true;
       }
     } else {
-      if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
+      boolean ready = complete || (waited && !far);
+      if (ready && window.all.due(true, reported, now, AGAIN_MS)) {
         int expected = Math.max(progress.expected(), reported);
         load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
         say("", start, bucket, reported, expected, window.all, out);
@@ -351,16 +354,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.put(end, after);
       }
     }
-    if (window.all.at != 0
-        && !window.all.changed
-        && !probesChanged
-        && !isOver(start, window, known)) {
-      long until = Math.max(window.touched, whole) + KEEP_MS;
+    boolean allSaid = far || (window.all.at != 0 && !window.all.changed);
+    if (allSaid && !probesChanged && !isOver(start, window, known)) {
+      long until = Math.max(window.touched, far ? whole : Math.max(end, whole)) + KEEP_MS;
       if (clock >= until) {
-        end(start, window, known, clock);
+        end(start, window, known, far);
       } else {
         look.finished = true;
-        look.atClock(until);
+        look.atClock(far ? Math.min(until, start - StreamClock.AHEAD_MS) : until);
       }
     }
   }
@@ -466,18 +467,21 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Ends a window; a window in the future by the clock stays open for probes with the right time.
+   * Ends a window. One that is far ahead stays open over all probes if it has no digest: other
+   * probes reach it later.
    */
-  private void end(long start, WindowState window, Over known, long clock) throws Exception {
-    if (start + windowMs > clock) {
-      windows.remove(start);
-      return;
-    }
+  private void end(long start, WindowState window, Over known, boolean far) throws Exception {
     for (String probe : window.probes.keySet()) {
       known.add(probe, start / windowMs);
     }
-    known.add("", start / windowMs);
+    if (window.all.at != 0) {
+      known.add("", start / windowMs);
+    }
     over.keep(known);
+    if (far) {
+      windows.remove(start);
+      return;
+    }
     window.probes.values().forEach(Log::end);
     window.entries = 0;
     windows.put(start, window);
