@@ -38,6 +38,7 @@ public final class FlowCode {
 
   private final FieldDescriptor columnOption;
   private final FieldDescriptor longestOption;
+  private final FieldDescriptor allowedOption;
   private final FileDescriptor flows;
   private final Descriptor message;
   private final Descriptor known;
@@ -123,9 +124,11 @@ public final class FlowCode {
     FileDescriptor plain = file(FileDescriptorSet.parseFrom(descriptors), "columns.proto", base);
     columnOption = plain.findExtensionByName("column");
     longestOption = plain.findExtensionByName("longest");
+    allowedOption = plain.findExtensionByName("allowed");
     ExtensionRegistry options = ExtensionRegistry.newInstance();
     options.add(columnOption, DynamicMessage.getDefaultInstance(columnOption.getMessageType()));
     options.add(longestOption);
+    options.add(allowedOption);
     FileDescriptorSet all = FileDescriptorSet.parseFrom(descriptors, options);
     FileDescriptor columns = file(all, "columns.proto", base);
     flows = file(all, "flow.proto", columns);
@@ -261,12 +264,23 @@ public final class FlowCode {
         package io.weir.jobs.source;
 
         %s
+        import java.util.List;
+
         /** Refuses a record with a value that its column cannot hold. */
         final class RecordChecks {
+          /** The lengths of intervals that there are. */
+          static final List<Integer> INTERVALS_MS = List.of(%s);
+
           private RecordChecks() {}
         %s}
         """
-        .formatted(imports, methods);
+        .formatted(imports, allowed(message.findFieldByName("interval_ms")), methods);
+  }
+
+  /** The only values of a field, with commas. */
+  private String allowed(FieldDescriptor field) {
+    return ((List<?>) field.getOptions().getField(allowedOption))
+        .stream().map(Object::toString).collect(Collectors.joining(", "));
   }
 
   private Descriptor type(Filled table) {

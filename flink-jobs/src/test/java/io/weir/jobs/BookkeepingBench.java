@@ -30,8 +30,8 @@ import org.junit.jupiter.api.Test;
 
 /**
  * The cost of bookkeeping at 1,000 probes of 4 workers: CPU seconds of each operator in 30 s of
- * live reading, and the state of an idle probe. {@code make bench-bookkeeping}. The operators run
- * in Flink's test harness, in one thread; their output is discarded.
+ * live reading, and the state of a probe, idle and with traffic. {@code make bench-bookkeeping}.
+ * The operators run in Flink's test harness, in one thread; their output is discarded.
  */
 public final class BookkeepingBench {
   private static final int PROBES = Integer.getInteger("weir.probes", 1_000);
@@ -74,7 +74,8 @@ public final class BookkeepingBench {
   public static void main(String... a) throws Exception {
     BookkeepingBench bench = new BookkeepingBench();
     bench.progress();
-    bench.byProbe();
+    bench.byProbe("idle probe", 0);
+    bench.byProbe("probe with traffic", 5);
     bench.report();
   }
 
@@ -115,7 +116,7 @@ public final class BookkeepingBench {
   private void progress() throws Exception {
     List<Agent> agents = agents(PROBES);
     DeclaredLookups known = new DeclaredLookups();
-    try (ProgressLoad load = new ProgressLoad();
+    try (ProgressLoad load = new ProgressLoad(1_000_000);
         Stage<Accepted, Accepted> enrich =
             Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE)) {
       load.time(BASE_MS);
@@ -145,8 +146,11 @@ public final class BookkeepingBench {
     }
   }
 
-  /** Ledger and health, which keep each probe separately: some probes, for a long time. */
-  private void byProbe() throws Exception {
+  /**
+   * Ledger and health, which keep each probe separately: some probes, for a long time, with this
+   * many records in an interval.
+   */
+  private void byProbe(String kind, int records) throws Exception {
     List<Agent> agents = agents(DRAWN);
     try (Stage<RawMessage, Accepted> accept =
             Stage.of(() -> new ProcessOperator<>(new Accept()), Accepted.TYPE);
@@ -165,26 +169,34 @@ public final class BookkeepingBench {
         }
         List<LedgerEvent> events = new ArrayList<>();
         for (int number = 0; number < agents.size(); number++) {
-          FlowMessage message = agents.get(number).interval(start, 0, 1, false).get(0);
-          String topic = "weir.flows." + message.getProbe();
-          byte[] octets = message.toByteArray();
-          accept.give(new RawMessage(topic, message.getWorker(), interval, now, octets));
-          events.addAll(accept.aside(Accept.LEDGER));
+          for (FlowMessage message : agents.get(number).interval(start, records, 5, false)) {
+            String topic = "weir.flows." + message.getProbe();
+            byte[] octets = message.toByteArray();
+            long offset = message.getSequence();
+            accept.give(new RawMessage(topic, message.getWorker(), offset, now, octets));
+            events.addAll(accept.aside(Accept.LEDGER));
+          }
         }
-        timed("ledger: closing records", () -> ledger.giveAll(events));
-        timed("health: closing records", () -> health.giveAll(events));
+        timed(kind + ", ledger: closing records", () -> ledger.giveAll(events));
+        timed(kind + ", health: closing records", () -> health.giveAll(events));
         for (int polls = 0; polls < INTERVAL_MS / POLL_MS; polls++) {
-          Enrolment enrolment = enrolment(DRAWN, now + polls * (long) POLL_MS, interval + 1);
+          Enrolment enrolment =
+              enrolment(DRAWN, now + polls * (long) POLL_MS, offset(interval, records));
           List<LedgerEvent> enrolled = LedgerStages.enrolled(enrolment);
-          timed("ledger: lists of probes", () -> ledger.giveAll(enrolled));
-          timed("health: lists of probes", () -> health.giveAll(enrolled));
+          timed(kind + ", ledger: lists of probes", () -> ledger.giveAll(enrolled));
+          timed(kind + ", health: lists of probes", () -> health.giveAll(enrolled));
         }
       }
-      state.put("idle probe: accept", octets(accept) / DRAWN);
-      state.put("idle probe: ledger", octets(ledger) / DRAWN);
-      state.put("idle probe: health", octets(health) / DRAWN);
+      state.put(kind + ": accept", octets(accept) / DRAWN);
+      state.put(kind + ": ledger", octets(ledger) / DRAWN);
+      state.put(kind + ": health", octets(health) / DRAWN);
       factor = 1;
     }
+  }
+
+  /** Offset after the messages of this interval. */
+  private static long offset(int interval, int records) {
+    return (interval + 1) * (records == 0 ? 1L : 2L);
   }
 
   private static long octets(Stage<?, ?> stage) throws Exception {

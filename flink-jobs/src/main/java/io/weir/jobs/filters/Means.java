@@ -57,8 +57,10 @@ final class Means {
    * A window.
    *
    * @param since time from which it is kept for late counters
+   * @param withheld whether it is too far ahead to be written or kept: see {@link
+   *     StreamClock#AHEAD_MS}
    */
-  private record Place(Span span, long start, MeansWindow window, long since) {}
+  private record Place(Span span, long start, MeansWindow window, long since, boolean withheld) {}
 
   private final EnumMap<Span, TreeMap<Long, MeansWindow>> windows = new EnumMap<>(Span.class);
 
@@ -208,9 +210,10 @@ final class Means {
         MeansWindow window = entry.getValue();
         long end = entry.getKey() + span.ms;
         // Do not wait until a clock that is far ahead has been reached.
-        boolean ahead = end - window.began > span.ms + KEEP_MS;
+        boolean ahead = clockNow < entry.getKey() && entry.getKey() - window.began > KEEP_MS;
         long over = ahead ? window.began + span.ms : Math.max(end, window.began);
-        boolean waited = clockNow >= over + delay;
+        boolean far = ahead && StreamClock.isFar(clockNow, entry.getKey());
+        boolean waited = clockNow >= over + delay && !(far && Scopes.isAll(scope));
         int reported = reported(end);
         boolean whole = waited || reported >= expected(scope, reported);
         if (window.due(span, whole, reported, now)) {
@@ -219,25 +222,29 @@ final class Means {
         }
         cells += window.size();
         count++;
-        idle.add(new Place(span, entry.getKey(), window, Math.max(over, window.touched)));
+        long since = Math.max(far ? over : Math.max(end, over), window.touched);
+        boolean withheld = far && window.version == 0;
+        idle.add(new Place(span, entry.getKey(), window, since, withheld));
       }
     }
     idle.sort(Comparator.comparingLong(place -> place.window.touched));
     for (Place place : idle) {
       MeansWindow window = place.window;
       long end = place.start + place.span.ms;
-      boolean done = window.saidWhole && !window.changed && clockNow - place.since >= KEEP_MS;
+      boolean said = window.saidWhole && !window.changed;
+      boolean done = (said || place.withheld) && clockNow - place.since >= KEEP_MS;
       if (!done && cells <= MAX_CELLS && count <= MAX_WINDOWS) {
         continue;
       }
-      if (window.changed) { // it makes room before its time
+      if (window.changed && !place.withheld) { // it makes room before its time
         int reported = reported(end);
         rows(scope, place.span, place.start, window, false, reported, out);
       }
       cells -= window.size();
       count--;
       windows.get(place.span).remove(place.start);
-      if (end <= clockNow) {
+      // Other probes may reach a window in the future that only makes room.
+      if (end <= clockNow || (window.version > 0 && (done || !Scopes.isAll(scope)))) {
         over.get(place.span).add(place.start / place.span.ms);
       }
     }

@@ -113,7 +113,7 @@ public final class Options {
               "max-pending",
               "SIZE",
               "1GiB",
-              "Rows waiting for ClickHouse, compressed, before the source waits"),
+              "Rows, compressed, that wait for ClickHouse before the source waits, or for a checkpoint before the job restarts"),
           new Option(
               "retry-for",
               "TIME",

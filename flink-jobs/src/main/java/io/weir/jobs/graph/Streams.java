@@ -66,7 +66,9 @@ public final class Streams {
         new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
     enriched =
         named("enrich", Accepted.TYPE, received.process(new Enrich(() -> Reference.open(sources))));
-    enrolments = EnrolmentPoll.stream(environment, options.brokers, options.discoveryInterval);
+    enrolments =
+        EnrolmentPoll.stream(
+            environment, options.brokers, options.topics, options.discoveryInterval);
   }
 
   /** The metrics of the shared parts. */

@@ -112,6 +112,12 @@ final class Interval {
     return !changed && version == 1 && parts.size() == 1 && parts.firstEntry().getValue().isEmpty();
   }
 
+  /** Whether everything of it has come, and each run that began it has closed it or ended. */
+  boolean isFinished() {
+    return state() == LedgerState.CLOSED
+        && parts.values().stream().allMatch(part -> part.closing != null || part.abandoned);
+  }
+
   LedgerState state() {
     boolean came = false;
     boolean unclosed = false;

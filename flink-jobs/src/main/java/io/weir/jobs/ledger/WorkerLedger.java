@@ -10,6 +10,7 @@ import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -18,23 +19,26 @@ import java.util.TreeSet;
 /**
  * The ledger of one worker: the messages received of each of its intervals. Times are ms from 1970.
  *
- * <p>Bounded: {@link #MAX_FINISHED} complete intervals and {@link #MAX_UNFINISHED} other intervals
- * are kept in detail, and {@link #MAX_RUNS} runs of the agent; intervals without any message, and
- * intervals closed empty, are kept as ranges.
+ * <p>Bounded: {@link #MAX_FINISHED} complete intervals, packed except for the newest, and {@link
+ * #MAX_UNFINISHED} other intervals are kept in detail, and {@link #MAX_RUNS} runs of the agent;
+ * intervals without any message, and intervals closed empty, are kept as ranges.
  */
 final class WorkerLedger {
   static final int MAX_FINISHED = 500;
   static final int MAX_UNFINISHED = 5_000;
 
-  /** Excess over the bounds from which on the ledger looks for intervals to drop. */
-  private static final int SLACK = 50;
+  /** The newest finished intervals, of which repeats and late batches may still come. */
+  static final int MAX_UNPACKED = 4;
+
+  /** Excess over the bounds from which on the ledger looks for intervals to pack or drop. */
+  private static final int SLACK = 8;
 
   static final int MAX_RUNS = 16;
 
   /** Maximum number of sequence numbers that a row lists. */
   static final int MAX_NAMED = 100;
 
-  private static final int MAX_RANGES = 10_000;
+  static final int MAX_RANGES = 10_000;
   private static final int MAX_LOST_INTERVALS = 1_000;
 
   /** Offset of the last message read, -1 if none was read. */
@@ -53,6 +57,7 @@ final class WorkerLedger {
   private final transient Idle idle = new Idle();
 
   final TreeMap<Long, Interval> intervals = new TreeMap<>();
+  final PackedIntervals packed = new PackedIntervals();
   private final TreeMap<Long, Run> runs = new TreeMap<>();
 
   /** Seconds with at least one message, from nextDue on. */
@@ -126,7 +131,7 @@ final class WorkerLedger {
 
   /** A batch came again. */
   void repeat(LedgerEvent event, long now) {
-    Interval interval = intervals.get(event.interval());
+    Interval interval = known(event.interval());
     if (interval != null) {
       interval.part(event.epoch()).repeated++;
       interval.touched = now;
@@ -227,29 +232,45 @@ final class WorkerLedger {
   void forget(long now, long keepDeclared) {
     List<Long> finished = new ArrayList<>();
     List<Long> unfinished = new ArrayList<>();
-    if (intervals.size() > MAX_FINISHED + SLACK) {
+    if (intervals.size() > MAX_UNPACKED + SLACK) {
       for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
         if (!entry.getValue().changed) {
-          (entry.getValue().state() == LedgerState.CLOSED ? finished : unfinished)
-              .add(entry.getKey());
+          (entry.getValue().isFinished() ? finished : unfinished).add(entry.getKey());
         }
       }
     }
-    forget(finished, MAX_FINISHED);
-    forget(unfinished, MAX_UNFINISHED);
+    List<PackedIntervals.Entry> pack = new ArrayList<>();
+    for (long start : oldest(finished, MAX_UNPACKED)) {
+      pack.add(new PackedIntervals.Entry(start, intervals.remove(start)));
+    }
+    if (!pack.isEmpty()) {
+      packed.add(pack, MAX_FINISHED - MAX_UNPACKED, forgotten);
+    }
+    for (long start : oldest(unfinished, MAX_UNFINISHED)) {
+      int length = intervals.remove(start).length;
+      forgotten.addRange(start / 1000, (start + length) / 1000 - 1);
+    }
     declared.removeBelow((now - keepDeclared) / 1000);
     empty.removeBelow((now - keepDeclared) / 1000);
     covered.removeBelow(nextDue / 1000);
   }
 
-  private void forget(List<Long> starts, int keep) {
-    if (starts.size() > keep) {
-      starts.sort((a, b) -> Long.compare(intervals.get(a).touched, intervals.get(b).touched));
-      for (long start : starts.subList(0, starts.size() - keep)) {
-        Interval interval = intervals.remove(start);
-        forgotten.addRange(start / 1000, (start + interval.length) / 1000 - 1);
-      }
+  /** All of these but the newest, by their last message, in its order. */
+  private List<Long> oldest(List<Long> starts, int newest) {
+    starts.sort(Comparator.comparingLong(start -> intervals.get(start).touched));
+    return starts.subList(0, Math.max(0, starts.size() - newest));
+  }
+
+  /** The interval at {@code start}, null if nothing is kept about it. */
+  private Interval known(long start) {
+    if (packed.contains(start)) {
+      unpack();
     }
+    return intervals.get(start);
+  }
+
+  private void unpack() {
+    packed.takeAll().forEach(entry -> intervals.put(entry.start(), entry.interval()));
   }
 
   /**
@@ -293,7 +314,7 @@ final class WorkerLedger {
   private Interval interval(long start, int length, long now) {
     long from = start / 1000;
     long to = (start + length) / 1000 - 1;
-    Interval interval = intervals.get(start);
+    Interval interval = known(start);
     if (interval == null) {
       if (forgotten.contains(from)) {
         return null;
@@ -372,7 +393,7 @@ final class WorkerLedger {
     if (first && !run.fromStart) {
       return changed;
     }
-    Interval own = intervals.get(closed.start());
+    Interval own = known(closed.start());
     if (own != null && closed.record().getInterfacesCount() > 0) {
       Part part = own.part(epochOf);
       long packets = closed.interfacePackets() - (first ? 0 : before.getValue().interfacePackets());
@@ -385,6 +406,7 @@ final class WorkerLedger {
     if (from > to) {
       return changed;
     }
+    unpack();
     List<Long> lost = lost(epochOf, closed, first ? null : before.getValue());
     if (lost.isEmpty()) {
       return changed;

@@ -43,6 +43,13 @@ public final class StreamClock {
    */
   public static final long KEEP_MS = 300_000 + BEHIND_MS + SILENT_MS;
 
+  /**
+   * How far ahead of the time a window may begin and still be kept until the time has come. Of a
+   * window further ahead, a probe's rows are written and closed; rows over all probes are written
+   * only if all probes have closed it: others may reach it long after its data is gone.
+   */
+  public static final long AHEAD_MS = 900_000;
+
   /** Value of {@link #furthest}: no worker is behind. */
   private static final long NONE = Long.MAX_VALUE;
 
@@ -149,6 +156,11 @@ public final class StreamClock {
    */
   public static long began(long time, long now, long end) {
     return Math.max(time, Math.min(now, end));
+  }
+
+  /** Whether a window that begins at {@code start} is too far ahead to be kept until its time. */
+  public static boolean isFar(long time, long start) {
+    return start - time > AHEAD_MS;
   }
 
   private static boolean isBehind(long[] worker, long now) {

@@ -67,7 +67,7 @@ final class MixTable {
               "packets",
               "Packets",
               "flows",
-              "Flows that began in the window, by the direction of their first packet; summed over windows, they give all flows")
+              "Flows that began in the window, each in the direction in which its source sent, or in that of the answer if the source sent nothing yet; summed over windows, they give all flows")
           .numbers(
               Row::get,
               "ipv4_octets",

@@ -15,7 +15,6 @@ import java.util.UUID;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.core.fs.FileStatus;
 import org.apache.flink.core.fs.FileSystem;
 import org.apache.flink.core.fs.Path;
 import org.apache.flink.metrics.Counter;
@@ -50,6 +49,10 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * the tokens that ClickHouse remembers, the operator pauses its input, but only while it waits for
  * ClickHouse alone, because a checkpoint may need the input to continue. Meanwhile it keeps
  * processing its mailbox.
+ *
+ * <p>While checkpoints fail, files wait for one to complete. Beyond the same bounds the task fails
+ * ({@link #failWhereNothingCompletes}): it restarts from the newest checkpoint, removes the files,
+ * and Kafka still has their records.
  */
 public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
@@ -75,6 +78,9 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   /** Maximum number of open files, because rows may belong to thousands of partitions. */
   static final int MAX_OPEN = 64;
+
+  /** Checkpoints that may fail in sequence, or take their time, before files count as too many. */
+  static final int MAX_UNFINISHED = 3;
 
   private static final Duration ORPHAN_AGE = Duration.ofMinutes(10);
 
@@ -110,6 +116,9 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
 
   /** Files by the checkpoint that lists them, until it is complete. */
   private transient TreeMap<Long, List<PendingFile>> uncommitted;
+
+  /** Checkpoints that began or failed since one was complete. */
+  private transient int unfinished;
 
   /** Files handed to the uploads and not acknowledged, by token, in order. */
   private transient Map<String, PendingFile> committing;
@@ -182,9 +191,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       refuseOlder(before.checkpoint());
       restore(before.checkpoint(), restored, parallelism);
     }
-    Set<String> vouchedFor = new HashSet<>();
-    restored.forEach(file -> vouchedFor.add(new Path(file.path()).getName()));
-    removeOrphans(vouchedFor);
+    Set<String> listed = new HashSet<>();
+    restored.forEach(file -> listed.add(new Path(file.path()).getName()));
+    // Without state, another job may be using the folder by mistake: its files are young.
+    long until = before == null ? background.now() - ORPHAN_AGE.toMillis() : Long.MAX_VALUE;
+    new Orphans(files, directory)
+        .remove(
+            until, name -> isOwn(PendingFile.writer(name), parallelism) && !listed.contains(name));
   }
 
   private void refuseOlder(long restored) throws IOException {
@@ -212,7 +225,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     for (PendingFile file : all) {
       if (known.add(file.token())) {
         ofTable.merge(file.table(), 1, Integer::sum);
-        if (file.writer() % parallelism == subtask) {
+        if (isOwn(file.writer(), parallelism)) {
           own.put(file.token(), file);
         }
       }
@@ -224,6 +237,11 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       pendingBytes += file.bytes();
       commit(file.before() >= 0 ? file : file.triedAt(begun), true);
     }
+  }
+
+  /** Whether this subtask wrote the file, or stands in for its writer. */
+  private boolean isOwn(int writer, int parallelism) {
+    return writer % parallelism == subtask;
   }
 
   @Override
@@ -253,7 +271,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       }
       int number = fileNumber++;
       String token = String.join("/", run, name, "" + checkpoint, "" + subtask, "" + number);
-      Path path = new Path(directory, token.replace('/', '-') + ".native.zst");
+      Path path = new Path(directory, PendingFile.name(token));
       writer = new BlockFileWriter(files, path, token);
       open.put(key, writer);
     }
@@ -266,6 +284,31 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     }
     while (holdsInput()) {
       mailbox.yield();
+    }
+    failWhereNothingCompletes();
+  }
+
+  private void failWhereNothingCompletes() throws IOException {
+    if (unfinished <= MAX_UNFINISHED) {
+      return;
+    }
+    int waiting = uncommitted.values().stream().mapToInt(List::size).sum();
+    if (pendingBytes > settings.maxPending() || waiting > maxFiles) {
+      throw new UnfinishedException(
+          String.format(
+              "no checkpoint is complete after %d of them, and %d files with %d octets of rows wait for one, more than"
+                  + " %d or %d octets (--max-pending, of this subtask). The log says why checkpoints fail. The job"
+                  + " restarts from the newest complete one, and reads the records again from Kafka",
+              unfinished, waiting, pendingBytes, maxFiles, settings.maxPending()));
+    }
+  }
+
+  /** Too much waits for a checkpoint. */
+  static final class UnfinishedException extends IOException {
+    private static final long serialVersionUID = 1;
+
+    UnfinishedException(String message) {
+      super(message);
     }
   }
 
@@ -305,6 +348,7 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     }
     checkpoint = id + 1;
     fileNumber = 0;
+    unfinished++;
     List<PendingFile> all = new ArrayList<>(committing.values());
     uncommitted.values().forEach(all::addAll);
     state.update(all);
@@ -316,8 +360,17 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
   }
 
   @Override
+  public void notifyCheckpointAborted(long id) throws Exception {
+    super.notifyCheckpointAborted(id);
+    if (id >= checkpoint) { // its barrier has not come
+      unfinished++;
+    }
+  }
+
+  @Override
   public void notifyCheckpointComplete(long id) throws Exception {
     super.notifyCheckpointComplete(id);
+    unfinished = 0;
     List<PendingFile> complete = new ArrayList<>();
     while (!uncommitted.isEmpty() && uncommitted.firstKey() <= id) {
       complete.addAll(uncommitted.pollFirstEntry().getValue());
@@ -387,22 +440,5 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     acknowledged.add(file);
     inserts.inc();
     stored.inc(file.rows());
-  }
-
-  /** Removes files that earlier runs left behind and no checkpoint lists. */
-  private void removeOrphans(Set<String> vouchedFor) throws IOException {
-    FileStatus[] found = files.listStatus(directory);
-    // Not when a running job restarts after a failure: other subtasks' files may be newer than the
-    // state.
-    if (subtask != 0 || getRuntimeContext().getTaskInfo().getAttemptNumber() > 0 || found == null) {
-      return;
-    }
-    long before = background.now() - ORPHAN_AGE.toMillis();
-    for (FileStatus status : found) {
-      boolean known = vouchedFor.contains(status.getPath().getName());
-      if (!known && !status.isDir() && status.getModificationTime() < before) {
-        files.delete(status.getPath(), false);
-      }
-    }
   }
 }

@@ -1,6 +1,8 @@
 package io.weir.jobs.sink;
 
 import io.weir.jobs.serde.WireType;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * Rows on the checkpoint storage that a checkpoint lists and ClickHouse has not yet acknowledged.
@@ -17,6 +19,8 @@ import io.weir.jobs.serde.WireType;
 public record PendingFile(
     String path, String token, long rows, long bytes, long checksum, long written, long before) {
   public static final WireType<PendingFile> TYPE = WireType.ofRecord(PendingFile.class);
+  private static final String SUFFIX = ".native.zst";
+  private static final Pattern NAME = Pattern.compile(".*-(\\d{1,9})-\\d+" + Pattern.quote(SUFFIX));
 
   /**
    * The same file, marked as possibly inserted after the inserts of this many blocks of the table
@@ -24,6 +28,17 @@ public record PendingFile(
    */
   PendingFile triedAt(long blocks) {
     return new PendingFile(path, token, rows, bytes, checksum, written, blocks);
+  }
+
+  /** Name of the file with the rows of a token. */
+  static String name(String token) {
+    return token.replace('/', '-') + SUFFIX;
+  }
+
+  /** Number of the subtask that wrote the file of this name; -1 if it is no such file. */
+  static int writer(String name) {
+    Matcher match = NAME.matcher(name);
+    return match.matches() ? Integer.parseInt(match.group(1)) : -1;
   }
 
   /** Name of the rows' table. */

@@ -26,8 +26,6 @@ final class Checks {
   /** The version of the schema that the jobs read. */
   static final int MAJOR = 1;
 
-  private static final int MAX_INTERVAL_MS = 3_600_000;
-
   /** Characters in the name of a set or label; agents allow 63. */
   private static final int MAX_NAME = 255;
 
@@ -126,10 +124,10 @@ final class Checks {
   }
 
   private static void interval(long start, int length) throws Refused {
-    if (length < 1000 || length > MAX_INTERVAL_MS || length % 1000 != 0) {
+    if (!RecordChecks.INTERVALS_MS.contains(length)) {
       throw new Refused("bad_interval: length " + Integer.toUnsignedString(length) + " ms");
     }
-    if (start < 0 || start % 1000 != 0 || start / 1000 > 0xffff_ffffL - MAX_INTERVAL_MS / 1000) {
+    if (start < 0 || start % 1000 != 0 || start / 1000 > 0xffff_ffffL - length / 1000) {
       throw new Refused("bad_interval: start " + Long.toUnsignedString(start) + " ms");
     }
   }

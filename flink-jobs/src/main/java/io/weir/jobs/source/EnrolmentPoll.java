@@ -3,12 +3,14 @@ package io.weir.jobs.source;
 import io.weir.jobs.message.Enrolment;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
@@ -25,9 +27,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Regularly asks Kafka for the enrolled probes and the end offsets of their partitions. A separate
- * thread queries Kafka; the source passes on the newest answer, so an outage of Kafka blocks
- * nothing. Without an answer it emits no element.
+ * Regularly asks Kafka for the enrolled probes that the jobs read, and the end offsets of their
+ * partitions. A separate thread queries Kafka; the source passes on the newest answer, so an outage
+ * of Kafka blocks nothing. Without an answer it emits no element.
  */
 public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final long serialVersionUID = 1;
@@ -35,22 +37,28 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final int TIMEOUT_MS = 10_000;
 
   private final String brokers;
+  private final Pattern topics;
   private final long everyMs;
 
   private transient Thread thread;
   private transient volatile Enrolment newest;
 
-  private EnrolmentPoll(String brokers, Duration every) {
+  EnrolmentPoll(String brokers, String probes, Duration every) {
     this.brokers = brokers;
+    topics = Messages.topics(List.of(TopicKind.FLOWS), probes);
     this.everyMs = every.toMillis();
   }
 
-  /** The stream of answers. */
+  /**
+   * The stream of answers.
+   *
+   * @param probes regular expression over the names of the probes
+   */
   public static DataStream<Enrolment> stream(
-      StreamExecutionEnvironment environment, String brokers, Duration every) {
+      StreamExecutionEnvironment environment, String brokers, String probes, Duration every) {
     DataGeneratorSource<Enrolment> source =
         new DataGeneratorSource<>(
-            new EnrolmentPoll(brokers, every),
+            new EnrolmentPoll(brokers, probes, every),
             Long.MAX_VALUE,
             RateLimiterStrategy.perSecond(1000.0 / every.toMillis()),
             Enrolment.TYPE);
@@ -116,12 +124,14 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     }
   }
 
-  private static Enrolment ask(Admin admin) throws Exception {
+  /** The topics of the probes that the jobs read; other jobs may read the others. */
+  List<String> own(Collection<String> all) {
+    return all.stream().filter(topic -> topics.matcher(topic).matches()).toList();
+  }
+
+  private Enrolment ask(Admin admin) throws Exception {
     long at = System.currentTimeMillis();
-    List<String> topics =
-        admin.listTopics().names().get(TIMEOUT_MS, TimeUnit.MILLISECONDS).stream()
-            .filter(topic -> topic.startsWith(TopicKind.FLOWS.prefix()))
-            .toList();
+    List<String> topics = own(admin.listTopics().names().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));
     Map<String, TopicDescription> described =
         new TreeMap<>(
             admin.describeTopics(topics).allTopicNames().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));

@@ -4,7 +4,6 @@ import io.weir.jobs.message.RawMessage;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.EnumSet;
-import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.flink.connector.kafka.source.KafkaSource;
@@ -29,15 +28,10 @@ public final class Messages {
       String probes,
       String start,
       Duration discovery) {
-    Set<TopicKind> topics = EnumSet.copyOf(kinds);
-    String prefix =
-        topics.stream()
-            .map(kind -> Pattern.quote(kind.prefix()))
-            .collect(Collectors.joining("|", "(", ")"));
     return KafkaSource.<RawMessage>builder()
         .setBootstrapServers(brokers)
         .setGroupId(group)
-        .setTopicPattern(Pattern.compile(prefix + "(" + probes + ")"))
+        .setTopicPattern(topics(kinds, probes))
         .setStartingOffsets(offsets(start))
         .setDeserializer(new RawMessageDeserializer())
         .setProperty("client.id.prefix", group)
@@ -50,6 +44,15 @@ public final class Messages {
         .setProperty("max.partition.fetch.bytes", Integer.toString(4 << 20))
         .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
         .build();
+  }
+
+  /** The names of the topics of these kinds and of the probes that {@code probes} matches. */
+  static Pattern topics(Collection<TopicKind> kinds, String probes) {
+    String prefix =
+        EnumSet.copyOf(kinds).stream()
+            .map(kind -> Pattern.quote(kind.prefix()))
+            .collect(Collectors.joining("|", "(", ")"));
+    return Pattern.compile(prefix + "(" + probes + ")");
   }
 
   @SuppressWarnings("deprecation") // the connector takes no other type

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import java.util.Map;
@@ -31,6 +32,16 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   static final int KEEP_MINUTES = (int) (WindowFunction.KEEP_MS / 60_000) + 2;
 
   static final long MINUTE_MS = 60_000;
+
+  /**
+   * Likewise after a digest of a window that ends at {@code end}: of one ahead of the clock, until
+   * it accepts no more data.
+   */
+  static int keepMinutes(long end, long now, long windowMs) {
+    long ahead = end - now;
+    boolean kept = ahead > 0 && ahead <= StreamClock.AHEAD_MS + StreamClock.KEEP_MS + windowMs;
+    return KEEP_MINUTES + (kept ? (int) (ahead / MINUTE_MS) + 1 : 0);
+  }
 
   private final long windowMs;
   private final RowMaker maker;
@@ -74,7 +85,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     parts.put(digest.bucket(), digest);
-    minutesLeft.update(KEEP_MINUTES);
+    minutesLeft.update(keepMinutes(digest.window() + windowMs, now, windowMs));
     if (minuteAt.value() == null) {
       minuteAt.update(now + MINUTE_MS);
       context.timerService().registerProcessingTimeTimer(now + MINUTE_MS);

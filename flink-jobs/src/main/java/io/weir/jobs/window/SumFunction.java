@@ -21,7 +21,7 @@ import org.apache.flink.util.Collector;
  * probes, and produces its rows: when the digests of the last short window have arrived from every
  * bucket, or {@code delay} after the end with the data received so far (for windows of the past:
  * after their first part arrived); and again, with the next version, when more arrives, until
- * nothing has arrived for {@link MergeFunction#KEEP_MINUTES}.
+ * nothing has arrived for {@link MergeFunction#keepMinutes}.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
@@ -132,7 +132,8 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
     window.timer = 0;
     look(key, window, start, now, out);
-    if (!window.changed && ++window.idle > MergeFunction.KEEP_MINUTES) {
+    int keep = MergeFunction.keepMinutes(start + windowMs, window.touched, windowMs);
+    if (!window.changed && ++window.idle > keep) {
       state.forget();
       return;
     }

@@ -34,8 +34,9 @@ import org.apache.flink.util.Collector;
  * when all probes have, or {@code delay} after the window's end with the data received so far (for
  * windows of the past: after their first part arrived). It adds later data and emits the digests
  * again, at most every {@link #AGAIN_MS}, until {@link #KEEP_MS} after the window's end, or after
- * its last part if that arrived later; after that, it counts and drops further data. The attempts
- * at the end of the previous window are kept as long, to be judged.
+ * its last part if that arrived later; after that, it counts and drops further data. It ends
+ * windows far ahead of the clock earlier ({@link StreamClock#AHEAD_MS}). The attempts at the end of
+ * the previous window are kept as long, to be judged.
  *
  * <p>All buckets of all subtasks share one budget of entries. When it is spent, each bucket that
  * holds more than its share adds up smaller flows, see {@link #makeRoom}.
@@ -83,7 +84,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** Number of new entries of one probe and window from which they are added up. */
   static final int COMPACT_ENTRIES = 50_000;
 
-  /** Number of entries of a probe in a finished window that is not worth adding up. */
+  /** Number of entries of a probe in a window that is not worth adding up. */
   private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
@@ -117,8 +118,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /**
    * Creates the function.
    *
-   * @param maxEntries of all buckets; beyond it, buckets that have more than their share add flows
-   *     up
+   * @param maxEntries of all buckets of all subtasks
    */
   WindowFunction(
       Duration window, Duration delay, Duration answer, int maxEntries, List<Digester> digesters) {
@@ -156,12 +156,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     late = LATE.register(group);
     digested = DIGESTED.register(group);
     coarsened = COARSENED.register(group);
-    ENTRIES.register(group, () -> all);
+    ENTRIES.register(group, this::entries);
     flows = new Flows();
     held = new HashMap<>();
     tryAgain = new HashMap<>();
     all = 0;
     subtasks = runtime.getTaskInfo().getNumberOfParallelSubtasks();
+  }
+
+  /** Entries of all windows of this subtask. */
+  long entries() {
+    return all;
   }
 
   @Override
@@ -302,8 +307,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     WindowState before = ordered.get(start - windowMs);
     WindowState after = ordered.get(end);
     // Do not wait until a clock that is far ahead has been reached.
-    boolean ahead = end - window.began > windowMs + KEEP_MS;
+    boolean ahead = clock < start && start - window.began > KEEP_MS;
     long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
+    boolean far = ahead && StreamClock.isFar(clock, start);
     boolean waited = clock >= whole + delayMs;
     int reported = progress.reported(end);
     WindowState.Look look = new WindowState.Look(reported, progress.turn());
@@ -351,7 +357,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         said = true;
       }
     } else {
-      if (window.all.due(complete || waited, reported, now, AGAIN_MS)) {
+      boolean ready = complete || (waited && !far);
+      if (ready && window.all.due(true, reported, now, AGAIN_MS)) {
         int expected = Math.max(progress.expected(), reported);
         load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
         say("", start, bucket, reported, expected, window.all, out);
@@ -369,16 +376,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.put(end, after);
       }
     }
-    if (window.all.at != 0
-        && !window.all.changed
-        && !probesChanged
-        && !isOver(start, window, known)) {
-      long until = Math.max(window.touched, whole) + KEEP_MS;
+    boolean allSaid = far || (window.all.at != 0 && !window.all.changed);
+    if (allSaid && !probesChanged && !isOver(start, window, known)) {
+      long until = Math.max(window.touched, far ? whole : Math.max(end, whole)) + KEEP_MS;
       if (clock >= until) {
-        end(start, window, known, clock);
+        end(start, window, known, far);
       } else {
         look.finished = true;
-        look.atClock(until);
+        look.atClock(far ? Math.min(until, start - StreamClock.AHEAD_MS) : until);
       }
     }
   }
@@ -521,18 +526,21 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Ends a window; a window in the future by the clock stays open for probes with the right time.
+   * Ends a window. One that is far ahead stays open over all probes if it has no digest: other
+   * probes reach it later.
    */
-  private void end(long start, WindowState window, Over known, long clock) throws Exception {
-    if (start + windowMs > clock) {
-      windows.remove(start);
-      return;
-    }
+  private void end(long start, WindowState window, Over known, boolean far) throws Exception {
     for (String probe : window.probes.keySet()) {
       known.add(probe, start / windowMs);
     }
-    known.add("", start / windowMs);
+    if (window.all.at != 0) {
+      known.add("", start / windowMs);
+    }
     over.keep(known);
+    if (far) {
+      windows.remove(start);
+      return;
+    }
     window.probes.values().forEach(Log::end);
     window.entries = 0;
     windows.put(start, window);

@@ -12,6 +12,8 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
 /** The ledger's operator, for tests outside its package. */
 public final class LedgerStages {
+  private static final long EPOCH = 1_767_225_600_000_000L;
+
   private LedgerStages() {}
 
   public static OneInputStreamOperator<LedgerEvent, TableRow> operator() {
@@ -22,5 +24,26 @@ public final class LedgerStages {
     List<LedgerEvent> events = new ArrayList<>();
     LedgerEvent.enrolled(enrolment, new ListCollector<>(events));
     return events;
+  }
+
+  /**
+   * An event of worker 0 of the probe alpha, of an interval of 10 s; its offset is its sequence.
+   */
+  static LedgerEvent event(
+      LedgerEvent.Kind kind, long sequence, long start, long appended, long packets, byte[] body) {
+    return new LedgerEvent(
+        kind,
+        "alpha",
+        0,
+        EPOCH,
+        sequence,
+        start,
+        10_000,
+        sequence,
+        appended,
+        packets > 0 ? 1 : 0,
+        packets,
+        packets * 100,
+        body);
   }
 }

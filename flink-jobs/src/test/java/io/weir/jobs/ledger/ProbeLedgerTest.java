@@ -93,20 +93,7 @@ class ProbeLedgerTest {
 
   private static LedgerEvent event(
       LedgerEvent.Kind kind, long sequence, long start, long packets, byte[] body) {
-    return new LedgerEvent(
-        kind,
-        "alpha",
-        0,
-        BASE * 1000,
-        sequence,
-        start,
-        10_000,
-        sequence,
-        BASE,
-        packets > 0 ? 1 : 0,
-        packets,
-        packets * 100,
-        body);
+    return LedgerStages.event(kind, sequence, start, BASE, packets, body);
   }
 
   /** A batch with an event of each of these exporters, 192.0.2.N, and a name by the last. */

@@ -292,6 +292,65 @@ class ClickHouseSinkTest {
     }
   }
 
+  /** Writes a block and begins a checkpoint, which does not complete; returns its state. */
+  private static OperatorSubtaskState unfinished(
+      long id, OneInputStreamOperatorTestHarness<NativeBlock, Void> harness) throws Exception {
+    harness.processElement(new StreamRecord<>(block(id)));
+    return harness.snapshot(id, 0);
+  }
+
+  @Test
+  void pastItsBoundTheTaskFailsWhileNoCheckpointCompletes() throws Exception {
+    long most = ClickHouseSinkOperator.MAX_UNFINISHED;
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED);
+        var harness = harness(clickhouse, 1, WEEK)) {
+      harness.open();
+      for (long id = 1; id <= 2 * most; id++) {
+        unfinished(id, harness);
+        if (id <= most) {
+          harness.getOperator().notifyCheckpointAborted(id); // counts once
+        }
+        if (id == most) {
+          harness.notifyOfCompletedCheckpoint(id);
+        }
+      }
+      harness.processElement(new StreamRecord<>(block(7))); // a checkpoint may take its time
+      assertEquals(most, clickhouse.rows().size());
+      harness.getOperator().notifyCheckpointAborted(2 * most + 1); // its barrier did not come
+      Exception failure =
+          assertThrows(
+              ClickHouseSinkOperator.UnfinishedException.class,
+              () -> harness.processElement(new StreamRecord<>(block(8))));
+      assertTrue(failure.getMessage().contains("--max-pending"), failure.getMessage());
+    }
+  }
+
+  @Test
+  void aRestartRemovesOnlyFilesOfItsOwnThatTheStateDoesNotList() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      OperatorSubtaskState state;
+      try (var harness = harness(clickhouse, 1 << 20, WEEK, 2, 0)) {
+        harness.open();
+        state = unfinished(1, harness);
+        unfinished(2, harness);
+        harness.processElement(new StreamRecord<>(block(3)));
+      }
+      Files.writeString(directory.resolve("notes.txt"), "of a person");
+      try (var harness = harness(clickhouse, 1 << 20, WEEK, 2, 1)) {
+        harness.initializeState(state);
+        harness.open();
+        assertEquals(4, files().size(), "those of the other subtask");
+      }
+      try (var harness = harness(clickhouse, 1 << 20, WEEK, 2, 0)) {
+        harness.initializeState(state);
+        harness.open();
+        assertEquals(2, files().size(), "the listed one and the notes");
+        drain(harness, 1);
+        assertEquals(1, clickhouse.rows().size());
+      }
+    }
+  }
+
   @Test
   void pastItsBoundTheInputWaitsForClickHouseAndForNothingElse() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> n < 3 ? Fate.BUSY : Fate.STORED);

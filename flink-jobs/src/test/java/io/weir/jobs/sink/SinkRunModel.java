@@ -58,6 +58,10 @@ final class SinkRunModel implements AutoCloseable {
   static final int STORE_REMEMBERS = 60;
 
   private static final int MAX_PENDING = 20_000;
+
+  /** Lines that write files while as many checkpoints as may be unfinished begin, at the most. */
+  private static final int LINES_BETWEEN = 12;
+
   private static final int MAX_STEPS = 400;
   private static final int MAX_HELPS = 200;
   private static final long SECONDS = 1_767_225_600L;
@@ -244,7 +248,17 @@ final class SinkRunModel implements AutoCloseable {
   private String excuse;
 
   private String refusal;
-  private int crashes;
+
+  /** Whether the job began again without state: then it removes only old files. */
+  private boolean leavesYoungFiles;
+
+  private int fell;
+
+  /** Checkpoints that have begun since one was complete. */
+  private int unfinished;
+
+  /** The most octets that one line has written. */
+  private long largest;
 
   SinkRunModel(Path folder) {
     this.folder = folder;
@@ -255,8 +269,18 @@ final class SinkRunModel implements AutoCloseable {
     try {
       start(null, parallelism);
       for (String line : lines) {
-        happen(line.split(" "));
+        long before = octets();
+        try {
+          happen(line.split(" "));
+        } catch (ClickHouseSinkOperator.UnfinishedException e) {
+          if (unfinished <= ClickHouseSinkOperator.MAX_UNFINISHED) {
+            throw e;
+          }
+          fell++;
+          crash(0, 1, 0);
+        }
         date();
+        bounded(before);
       }
       rest();
     } catch (Exception e) {
@@ -269,6 +293,33 @@ final class SinkRunModel implements AutoCloseable {
   /** Why the job did not continue; empty if it did. */
   String refusal() {
     return refusal == null ? "" : refusal;
+  }
+
+  /** How often the job fell because files waited for a checkpoint, and restarted. */
+  int fell() {
+    return fell;
+  }
+
+  /** Octets of all files. */
+  private long octets() throws IOException {
+    long octets = 0;
+    for (Path file : files()) {
+      octets += Files.size(file);
+    }
+    return octets;
+  }
+
+  /**
+   * Checks the octets of files: what each subtask may have, once for a store that is away and once
+   * for checkpoints that fail, and the rows read between a few checkpoints.
+   */
+  private void bounded(long before) throws IOException {
+    long octets = octets();
+    largest = Math.max(largest, octets - before);
+    long most = subtasks.size() * 2L * MAX_PENDING + largest * LINES_BETWEEN;
+    if (octets > most && differences.isEmpty()) {
+      differences.add("files have " + octets + " octets, may have " + most);
+    }
   }
 
   private void refused(Exception failure) throws Exception {
@@ -356,6 +407,7 @@ final class SinkRunModel implements AutoCloseable {
 
   private void barrier() throws Exception {
     long id = ++checkpoints;
+    unfinished++;
     List<OperatorSubtaskState> states = new ArrayList<>();
     for (Subtask subtask : subtasks) {
       states.add(subtask.save(id));
@@ -368,6 +420,9 @@ final class SinkRunModel implements AutoCloseable {
       return;
     }
     complete.add(begun);
+    if (deaf < 0 || deaf >= subtasks.size()) {
+      unfinished = 0;
+    }
     long id = begun.id;
     begun = null;
     for (int i = 0; i < subtasks.size(); i++) {
@@ -385,8 +440,9 @@ final class SinkRunModel implements AutoCloseable {
   private void crash(int older, int seconds, int parallelism) throws Exception {
     int next = parallelism == 0 ? subtasks.size() : parallelism;
     closeAll();
-    crashes++;
+    leavesYoungFiles = complete.isEmpty();
     begun = null;
+    unfinished = 0;
     now += seconds * 1000L;
     for (int i = 0; i < older && complete.size() > 1; i++) {
       complete.remove(complete.size() - 1);
@@ -440,7 +496,7 @@ final class SinkRunModel implements AutoCloseable {
           differences.add(subtask.operator().pendingBytes() + " octets are pending in the end");
         }
       }
-      if (!files().isEmpty() && crashes == 0) {
+      if (!files().isEmpty() && !leavesYoungFiles) {
         differences.add("files left in the end: " + files().size());
       }
     }

@@ -14,22 +14,26 @@ public final class ProgressLoad implements AutoCloseable {
 
   private final Stage<Accepted, WindowMessage> scatter =
       Stage.of(() -> new Scatter(WINDOW), WindowMessage.TYPE);
-  private final Stage<WindowMessage, Digest> buckets =
-      Stage.keyed(
-          () ->
-              new KeyedProcessOperator<>(
-                  new WindowFunction(
-                      WINDOW,
-                      Duration.ofSeconds(15),
-                      Duration.ofSeconds(10),
-                      1_000_000,
-                      List.of(flows -> new long[0]))),
-          WindowMessage::bucket,
-          Types.INT,
-          Digest.TYPE);
+  private final WindowFunction function;
+  private final Stage<WindowMessage, Digest> buckets;
   private final List<WindowMessage> waiting = new ArrayList<>();
 
-  public ProgressLoad() throws Exception {}
+  /** Creates the buckets, with a bound on the entries of all windows. */
+  public ProgressLoad(int maxEntries) throws Exception {
+    function =
+        new WindowFunction(
+            WINDOW,
+            Duration.ofSeconds(15),
+            Duration.ofSeconds(10),
+            maxEntries,
+            List.of(flows -> new long[0]));
+    buckets =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(function),
+            WindowMessage::bucket,
+            Types.INT,
+            Digest.TYPE);
+  }
 
   /** States the number of enrolled probes. */
   public void enrolled(int probes) throws Exception {
@@ -68,6 +72,11 @@ public final class ProgressLoad implements AutoCloseable {
   public int time(long ms) throws Exception {
     scatter.time(ms);
     return buckets.time(ms).size();
+  }
+
+  /** Entries of all windows. */
+  public long entries() {
+    return function.entries();
   }
 
   public List<Stage<?, ?>> stages() {

@@ -1,0 +1,86 @@
+package io.weir.jobs.source;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.weir.jobs.message.RawMessage;
+import io.weir.proto.ClosingRecord;
+import io.weir.proto.CounterMessage;
+import io.weir.proto.FlowMessage;
+import java.util.List;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+
+/** Which messages the jobs refuse, and why. */
+class ChecksTest {
+  private static final long START_MS = 1_767_225_600_000L;
+
+  private static FlowMessage.Builder closing() {
+    return FlowMessage.newBuilder()
+        .setMajor(Checks.MAJOR)
+        .setProbe("alpha")
+        .setIntervalStartMs(START_MS)
+        .setIntervalMs(10_000)
+        .setClosing(ClosingRecord.getDefaultInstance());
+  }
+
+  /** The cause for which the message is refused, empty if it is accepted. */
+  private static String refusal(FlowMessage.Builder message) {
+    byte[] value = message.build().toByteArray();
+    try {
+      Checks.flows(new RawMessage("weir.flows.alpha", 0, 0, START_MS, value));
+      return "";
+    } catch (Checks.Refused e) {
+      return e.getMessage();
+    }
+  }
+
+  private static String counterRefusal(int length) {
+    CounterMessage message =
+        CounterMessage.newBuilder()
+            .setMajor(Checks.MAJOR)
+            .setProbe("alpha")
+            .setIntervalStartMs(START_MS)
+            .setIntervalMs(length)
+            .build();
+    try {
+      Checks.counters(new RawMessage("weir.counters.alpha", 0, 0, START_MS, message.toByteArray()));
+      return "";
+    } catch (Checks.Refused e) {
+      return e.getMessage();
+    }
+  }
+
+  @Test
+  void anIntervalHasOneOfTheLengthsThatTheSchemaNames() {
+    List<Integer> accepted =
+        IntStream.range(0, 70_000)
+            .filter(length -> refusal(closing().setIntervalMs(length)).isEmpty())
+            .boxed()
+            .toList();
+    assertEquals(List.of(1_000, 2_000, 5_000, 10_000, 15_000, 30_000), accepted);
+    assertEquals("bad_interval: length 60000 ms", refusal(closing().setIntervalMs(60_000)));
+    assertEquals("", counterRefusal(30_000));
+    assertEquals("bad_interval: length 7000 ms", counterRefusal(7_000));
+    assertEquals("bad_interval: length 4294967295 ms", counterRefusal(-1));
+  }
+
+  @Test
+  void anIntervalBeginsAndEndsWithinTheColumnOfSeconds() {
+    long last = 0xffff_ffffL * 1000 - 10_000;
+    assertEquals("", refusal(closing().setIntervalStartMs(last)));
+    for (long start : new long[] {last + 1_000, -1_000, Long.MAX_VALUE - 807, START_MS + 1}) {
+      assertEquals(
+          "bad_interval: start " + Long.toUnsignedString(start) + " ms",
+          refusal(closing().setIntervalStartMs(start)));
+    }
+  }
+
+  @Test
+  void aMessageIsOfItsTopicsProbeAndWorkerAndOfThisSchema() {
+    assertEquals("major: 2, understood is 1", refusal(closing().setMajor(2)));
+    assertEquals("wrong_probe: beta on the topic of alpha", refusal(closing().setProbe("beta")));
+    assertEquals("wrong_worker: 1 in partition 0", refusal(closing().setWorker(1)));
+    assertEquals(
+        "no_body: neither a batch nor a closing record", refusal(closing().clearClosing()));
+  }
+}
