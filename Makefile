@@ -140,6 +140,9 @@ bench-store: build ## What the store costs: octets of a record, inserts, questio
 bench-counted-once: venv-stack ## Price of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
 	$(TESTS) tests/bench/bench_counted_once.py $(ARGS)
 
+bench-late: venv-stack ## Price of records that come after their hour was rolled up (ARGS='--rows 1000000 --late 1')
+	$(TESTS) tests/bench/bench_late.py $(ARGS)
+
 bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
 	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
 
@@ -196,5 +199,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-agent simulate-collector mutants mutants-capture

@@ -139,8 +139,7 @@ def roll_up(server: Server, database: str) -> None:
     """Bring the hourly rows of all raw records up to date, as `weir storage` does."""
     hours = server.sql(f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) FROM {database}.flows ORDER BY 1").split()
     for hour in map(int, hours):
-        rows = hourly.correction(hour, hour + 3600)
-        server.sql(f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {rows}", database=database)
+        server.sql(f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.whole(hour)}", database=database)
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,11 @@ ALWAYS = [
     "SELECT ‘'’ INTO OUTFILE '{file}.out' -- '",
     "SELECT 1 AS `a\\`b` INTO OUTFILE '{file}.out' -- `",
     "SHOW TABLES INTO OUTFILE '{file}.out'",
+    # These name the roles of all users.
+    "SHOW GRANTS",
+    "show/**/grants FOR default",
+    "SHOW GRANTS FOR CURRENT_USER FORMAT JSON",
+    "SHOW ACCESS",
     "(SELECT 1) UNION ALL SELECT 2 INTO OUTFILE '{file}.out'",
     "EXPLAIN SELECT 1 INTO OUTFILE '{file}.out'",
     "INSERT INTO t FROM INFILE '{file}' FORMAT TSV",

@@ -246,3 +246,14 @@ def test_queries_made_for_ntopng_run(alone: Server) -> None:
     assert alone.sql(top, database="ntopng") == "2001:db8::1\t500"
     answer = alone.ask("SELECT count() FROM flows", user="analyst", database="ntopng")
     assert answer.text == "2\n", PASSWORDS["analyst"]
+
+
+@pytest.mark.parametrize("form", ["Native", "JSONEachRow", "RowBinaryWithNamesAndTypes"])
+def test_a_record_that_comes_late_is_stamped(server: Server, weir: str, form: str) -> None:
+    """By the store, whichever way it is inserted; the jobs send Native without the column."""
+    for ago in (30, 3600):
+        record = f"SELECT now('UTC') - {ago} AS ts, 10000::UInt32 AS interval_ms, 'p'::LowCardinality(String) AS probe"
+        body = server.ask(query=f"{record} FORMAT {form}", ok=True).body
+        server.ask(body, query=f"INSERT INTO flows FORMAT {form}", database=weir, ok=True)
+    stamps = f"SELECT now() - ts > 1800, toUnixTimestamp(late_at) = 0, now() - late_at < 60 FROM {weir}.flows ORDER BY ts"
+    assert server.sql(stamps) == "1\t0\t1\n0\t1\t0"

@@ -80,3 +80,37 @@ def test_customers_see_the_views_that_are_meant_by_columns_that_name_customers()
     assert "tables" not in customer
     for view, columns in customer["rows"].items():
         assert set(columns) <= _NAMES_CUSTOMERS, view
+
+
+@pytest.mark.parametrize("view", sorted(set(files.views()) - set(_PARAMETERS)))
+def test_a_view_declares_its_columns_as_it_selects_them(server: Server, migrated: str, view: str) -> None:
+    """The list of columns before a view's SELECT has their types and comments: two that change places would go unnoticed."""
+    database, name = view.split(".") if "." in view else (migrated, view)
+    of_view = f"database = '{database}' AND {{}} = '{name}'"
+    selects = server.sql(f"SELECT as_select FROM system.tables WHERE {of_view.format('name')} FORMAT TSVRaw")
+    selected = server.sql(f"DESCRIBE ({selects}) FORMAT TSV", database=migrated).splitlines()
+    declared = server.sql(f"SELECT name FROM system.columns WHERE {of_view.format('table')} ORDER BY position").split()
+    assert [line.split("\t")[0] for line in selected] == declared
+
+
+def test_hosts_of_one_scan_are_one_signature(server: Server, weir: str) -> None:
+    """Six hosts send to 22 and 2222, each in its own proportion, one of them to a third port by chance; others send elsewhere."""
+    hosts = [("10.0.0.1", "22:500,2222:500", 3)]
+    hosts += [(f"10.0.0.{n}", f"22:{990 - 90 * n},2222:{10 + 90 * n}", 3) for n in range(2, 6)]
+    hosts += [
+        ("10.0.0.6", "22:600,443:5,2222:395", 3),
+        ("10.0.0.7", "22:1000", 3),
+        ("10.0.0.8", "", 3),
+        ("10.0.0.9", "22:500,2222:500", 0),
+    ]
+    rows = ", ".join(
+        f"('2026-11-20 10:00:00', 30, 'all', '', {rank}, 1, '::ffff:{host}', true, 10, {packets}, '{signature}')"
+        for rank, (host, signature, packets) in enumerate(hosts, 1)
+    )
+    columns = "ts, window_s, scope, probe, rank, version, addr, local, syn_sent, tcp_packets, port_signature"
+    server.sql(f"INSERT INTO {weir}.port_report ({columns}) VALUES {rows}")
+    asked = server.sql(
+        f"SELECT ports, port_signature, hosts, hosts_local, syn_sent FROM {weir}.v_signatures ORDER BY hosts DESC, ports"
+    )
+    found = [line.split("\t") for line in asked.splitlines()]
+    assert found == [["22,2222", "22:633,2222:366", "6", "6", "60"], ["", "", "1", "1", "10"], ["22", "22:1000", "1", "1", "10"]]

@@ -59,39 +59,58 @@ _KEY_OF_RECORD = """f.src_addr AS src_addr, if(folded, weir_network(f.dst_addr, 
 _SAME_OF_RECORD = ", ".join(f"max(f.{name}) AS {name}" for name in SAME)
 
 
+_TOTALS = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
+_CHANGED = " OR ".join(f"{name} != 0" for name in SUMS)
+
+
+def _negative(table: str) -> str:
+    return ", ".join(f"toUInt64(negate({table}.{name})) AS {name}" for name in SUMS)
+
+
 def _time(moment: int) -> str:
     return f"toDateTime({moment}, 'UTC')"
 
 
+def _moment(milliseconds: int) -> str:
+    return f"fromUnixTimestamp64Milli({milliseconds}, 'UTC')"
+
+
 @dataclass(frozen=True)
-class Part:
-    """One part of the addresses, and the tables that `copies` makes of an hour: its records and its hourly rows."""
+class Rows:
+    """Rows that a statement reads: a table and a condition."""
 
-    number: int
-    records: str
-    held: str
+    table: str
+    where: str
 
 
-def copies(hour: int, end: int, generation: int, parts: int) -> tuple[str, str]:
-    """A SELECT of an hour's raw records before `end` and one of its hourly rows, each with the column `part`: of tables that
-    hold these, in this order, a statement reads one part alone.
+def came(begin: int, end: int, until: int = 2**41) -> Rows:
+    """The raw records from `begin` to `end`, seconds, that came until the moment `until`, in milliseconds."""
+    return Rows("flows", f"ts >= {_time(begin)} AND ts < {_time(end)} AND late_at <= {_moment(until)}")
+
+
+def held(hour: int, generation: int) -> Rows:
+    """The hourly rows of an hour."""
+    return Rows("flows_hourly", f"ts = {_time(hour)} AND generation = {generation}")
+
+
+def copies(raw: Rows, of_hour: Rows, parts: int) -> tuple[str, str]:
+    """A SELECT of raw records and one of an hour's rows, each with the column `part`: of tables that hold these, in this
+    order, a statement reads one part alone.
     """
     number = f"{_PART.format(parts)} AS part"
     return (
-        f"SELECT {_READ}, {number} FROM flows WHERE ts >= {_time(hour)} AND ts < {_time(end)}",
-        f"SELECT {COLUMNS}, {number} FROM flows_hourly WHERE ts = {_time(hour)} AND generation = {generation}",
+        f"SELECT {_READ}, {number} FROM {raw.table} WHERE {raw.where}",
+        f"SELECT {COLUMNS}, {number} FROM {of_hour.table} WHERE {of_hour.where}",
     )
 
 
-def rows(begin: int, end: int, generation: int = 0, part: Part | None = None, *, join: bool = False) -> str:
-    """A SELECT of the hourly rows (`COLUMNS`) of raw records from `begin` to `end`, seconds, multiples of 30, or of those of
-    one part.
+def rows(raw: Rows, generation: int = 0, *, join: bool = False) -> str:
+    """A SELECT of the hourly rows (`COLUMNS`) of raw records; of a window of 30 s, it needs all records of a flow.
 
     join: more than one probe sees only one direction. If only such probes saw a flow, the direction that the best of them did not
     see counts from the best of those that saw it; the windows do the same.
     """
-    where = f"part = {part.number}" if part else f"ts >= {_time(begin)} AND ts < {_time(end)}"
-    source = part.records if part else "flows"
+    source, where = raw.table, raw.where
     numbers = _NUMBERS.format(source, where)
     records = f"""(
     SELECT {_READ}, (src_addr, src_port) <= (dst_addr, dst_port) AS upwards,
@@ -145,23 +164,123 @@ GROUP BY {", ".join(KEY)}"""
     return f"SELECT {COLUMNS} FROM ({one_each}) UNION ALL SELECT {COLUMNS} FROM ({joined})"
 
 
-def correction(hour: int, end: int, generation: int = 0, part: Part | None = None, *, join: bool = False) -> str:
-    """A SELECT of the rows (`COLUMNS`) that make the rows of an hour, or of one part of it, those of its raw records before
-    `end`: each sum is the difference. Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
+def correction(raw: Rows, of_hour: Rows, generation: int = 0, *, join: bool = False) -> str:
+    """A SELECT of the rows (`COLUMNS`) that make an hour's rows those of its raw records: each sum is the difference.
+    Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
-    sums = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
-    changed = " OR ".join(f"{name} != 0" for name in SUMS)
-    less = ", ".join(f"toUInt64(negate(h.{name})) AS {name}" for name in SUMS)
-    of_hour = f"flows_hourly AS h WHERE ts = {_time(hour)} AND generation = {generation}"
-    held = f"FROM {part.held} AS h WHERE part = {part.number}" if part else f"FROM {of_hour}"
     # By what rows have in common, too: where that has changed, the difference is below 0 under the old value.
     groups = ", ".join((*KEY, *SAME))
-    return f"""SELECT {groups}, {sums}
+    return f"""SELECT {groups}, {_TOTALS}
 FROM
 (
-    SELECT {COLUMNS} FROM ({rows(hour, end, generation, part, join=join)})
+    SELECT {COLUMNS} FROM ({rows(raw, generation, join=join)})
     UNION ALL
-    SELECT {groups}, {less} {held}
+    SELECT {groups}, {_negative("h")} FROM {of_hour.table} AS h WHERE {of_hour.where}
 ) AS w
 GROUP BY {groups}
-HAVING {changed}"""
+HAVING {_CHANGED}"""
+
+
+def whole(hour: int) -> str:
+    """A SELECT of what the hourly rows of all raw records of an hour lack."""
+    return correction(came(hour, hour + 3600), held(hour, 0))
+
+
+# ---- late records ----
+
+
+@dataclass(frozen=True)
+class Late:
+    """The late records of a time span: those that came after the rows of their minute were made, and until a moment."""
+
+    begin: int  # seconds
+    end: int
+    taken: tuple[int, ...]  # for each minute of the hour, until when its records are in the rows, in milliseconds
+    until: int  # milliseconds
+
+    @property
+    def came(self) -> Rows:
+        """All records of the span, late ones too."""
+        return came(self.begin, self.end, self.until)
+
+    @property
+    def condition(self) -> str:
+        """Whether a record came after the rows of its minute were made."""
+        since = min(moment for moment in self.taken if moment)
+        return f"(late_at > {_moment(since)} AND toUnixTimestamp64Milli(late_at) > {list(self.taken)}[toMinute(ts) + 1])"
+
+
+def late_minutes(late: Late) -> str:
+    """A SELECT of the minutes of a span: how many records arrived, how many of these came late, and how many after `until`."""
+    span = f"ts >= {_time(late.begin)} AND ts < {_time(late.end)}"
+    came = f"late_at <= {_moment(late.until)}"
+    return f"""SELECT toUnixTimestamp(minute) AS minute, sum(m.records) AS records, sum(m.late) AS late, sum(m.newer) AS newer
+FROM
+(
+    SELECT a.ts AS minute, a.records AS records, 0 AS late, 0 AS newer FROM arrivals AS a WHERE {span}
+    UNION ALL
+    SELECT toStartOfMinute(f.ts) AS minute, 0 AS records, toUInt64({came}) AS late, toUInt64(NOT {came}) AS newer
+    FROM flows AS f WHERE {span} AND {late.condition}
+) AS m
+GROUP BY minute ORDER BY minute"""
+
+
+def with_late(late: Late) -> str:
+    """A SELECT of the records of all flows to which late records belong, in the windows of these, with the column `late`. It
+    reads the parts of `flows` where such records can be, by the table's order and its index of destinations.
+    """
+    where = late.came.where
+    of_late = f"FROM flows WHERE {where} AND {late.condition}"
+    ends = "[(dst_port, dst_addr), (src_port, src_addr)]"
+    return f"""SELECT {_READ}, {late.condition} AS late FROM flows
+WHERE {where}
+    AND (toStartOfFiveMinutes(ts), protocol, dst_port) GLOBAL IN (SELECT toStartOfFiveMinutes(ts), protocol, arrayJoin({ends}).1 {of_late})
+    AND dst_addr GLOBAL IN (SELECT arrayJoin({ends}).2 {of_late})
+    AND {_FLOW} GLOBAL IN (SELECT {_FLOW} {of_late})"""
+
+
+def additions(table: str, generation: int = 0, *, join: bool = False) -> str:
+    """A SELECT of what late records change, from a table of `with_late`: the rows of these flows less their rows without
+    the late records. One row per key.
+    """
+    keys = ", ".join(KEY)
+    same = ", ".join(f"max(w.{name}) AS {name}" for name in SAME)
+    return f"""SELECT {keys}, {same}, {_TOTALS}
+FROM
+(
+    SELECT {COLUMNS} FROM ({rows(Rows(table, "true"), generation, join=join)})
+    UNION ALL
+    SELECT {", ".join((*KEY, *SAME))}, {_negative("h")} FROM ({rows(Rows(table, "NOT late"), generation, join=join)}) AS h
+) AS w
+GROUP BY {keys}
+HAVING {_CHANGED}"""
+
+
+#: Whether an addition takes something away.
+LESS = " OR ".join(f"toInt64({name}) < 0" for name in SUMS)
+
+
+def relabelled(table: str, of_hour: Rows) -> str:
+    """A SELECT of the rows of a table of `additions`. What takes something away from a key is put together with the rows that
+    the hour has of it, which otherwise might have less than nothing under another customer, AS or application.
+    """
+    keys, groups = ", ".join(KEY), ", ".join((*KEY, *SAME))
+    same = ", ".join(f"max(k.{name}) AS {name}" for name in SAME)
+    totals = ", ".join(f"sum(k.{name}) AS {name}" for name in SUMS)
+    less = f"(SELECT {keys} FROM {table} WHERE {LESS})"
+    # By addresses first, which the table is ordered by.
+    own = (
+        f"SELECT {COLUMNS} FROM {of_hour.table} WHERE {of_hour.where}"
+        f" AND (src_addr, dst_addr) GLOBAL IN (SELECT src_addr, dst_addr FROM {table} WHERE {LESS}) AND ({keys}) GLOBAL IN {less}"
+    )
+    return f"""SELECT {COLUMNS} FROM {table} WHERE ({keys}) NOT IN {less}
+UNION ALL
+SELECT {groups}, {_TOTALS}
+FROM
+(
+    SELECT {keys}, {same}, {totals} FROM ({own} UNION ALL SELECT {COLUMNS} FROM {table} WHERE ({keys}) IN {less}) AS k GROUP BY {keys}
+    UNION ALL
+    SELECT {groups}, {_negative("h")} FROM ({own}) AS h
+) AS w
+GROUP BY {groups}
+HAVING {_CHANGED}"""

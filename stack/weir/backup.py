@@ -18,6 +18,7 @@ from pathlib import Path
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.long_statements import DROP_ANY
 from weir.migrations import FOLDER, define, migrate
 from weir.services import all_services
 from weir.stages import Stages
@@ -28,8 +29,6 @@ DISK = "backups"
 MANIFEST = "backup_manifest"
 #: Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
 _FILLED = {"schema_migrations", "services", "applications"}
-#: The engine refuses to drop tables of more than 50 GB unless told otherwise.
-_DROP = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
 
     The jobs keep running. `restore` refuses an interrupted backup. Raises WeirError.
     """
-    with _store(stack, stages, quiet=False) as store:
+    with _store(stack, stages) as store:
         place = _place(store, directory)
         if _is_local(store) and directory.exists() and any(directory.iterdir()):
             raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
@@ -81,12 +80,12 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
 
 
 def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> list[Entry]:
-    """Replace the contents of the store with the backup in `directory`; the jobs stop meanwhile.
+    """Replace the contents of the store with the backup in `directory`; the jobs stop while it takes the tables' place.
 
     force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
     it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
-    with _store(stack, stages, quiet=not check) as store:
+    with _store(stack, stages) as store:
         held = {} if force or check else _held(store)
         if held:
             most = max(held, key=lambda table: held[table])
@@ -99,7 +98,8 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
         try:
             entries = _bring(store, directory, beside, stages)
             if not check:
-                _swap(store, beside, [entry.table for entry in entries], stages)
+                with _quiet(stack, stages):
+                    _swap(store, beside, [entry.table for entry in entries], stages)
         finally:
             _drop(store, beside)
     return entries
@@ -109,9 +109,8 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
 
 
 @contextmanager
-def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]:
-    """Connect to the store; if the stack is down, start the store alone for this command. quiet: stop its writers
-    meanwhile."""
+def _store(stack: Stack, stages: Stages) -> Iterator[ClickHouse]:
+    """Connect to the store; if the stack is down, start the store alone for this command."""
     if stack.config.clickhouse.cluster:
         raise WeirError(
             "this command does not back up or restore a cluster",
@@ -119,7 +118,6 @@ def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]
         )
     supervisor = Supervisor(stack)
     services = {service.name: service for service in all_services(stack)}
-    stopped: list[str] = []
     alone = not supervisor.running() and "clickhouse" in services
     if alone:
         stages.begin("clickhouse")
@@ -129,24 +127,34 @@ def _store(stack: Stack, stages: Stages, *, quiet: bool) -> Iterator[ClickHouse]
             supervisor.start(services["clickhouse"])
             supervisor.wait(services["clickhouse"])
             stages.done("clickhouse", "started for this command only")
-        elif quiet:
-            states = supervisor.states()
-            for name in ("storage", "flink"):
-                if name in states and states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
-                    supervisor.stop(name)
-                    stopped.append(name)
-            if stopped:
-                stages.begin("stop")
-                stages.done("stop", f"{' and '.join(stopped)}, until the restore is done")
         yield connect(stack, "admin", patience=None)
+    finally:
+        if alone:
+            supervisor.shutdown(["clickhouse"])
+
+
+@contextmanager
+def _quiet(stack: Stack, stages: Stages) -> Iterator[None]:
+    """Stop the store's writers meanwhile."""
+    supervisor = Supervisor(stack)
+    services = {service.name: service for service in all_services(stack)}
+    stopped: list[str] = []
+    try:
+        states = supervisor.states()
+        for name in ("storage", "flink"):
+            if name in states and states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
+                supervisor.stop(name)
+                stopped.append(name)
+        if stopped:
+            stages.begin("stop")
+            stages.done("stop", f"{' and '.join(stopped)}, until the restore is done")
+        yield
     finally:
         for name in reversed(stopped):
             stages.begin(name)
             supervisor.start(services[name])
             supervisor.wait(services[name])
             stages.done(name, "started again")
-        if alone:
-            supervisor.shutdown(["clickhouse"])
 
 
 def _place(store: ClickHouse, directory: Path) -> str:
@@ -189,7 +197,7 @@ def _held(store: ClickHouse) -> dict[str, int]:
 
 
 def _drop(store: ClickHouse, database: str) -> None:
-    store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **_DROP)
+    store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **DROP_ANY)
 
 
 # ---- the manifest ----

@@ -14,8 +14,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from weir import long_statements
 from weir.clickhouse import ClickHouse
 from weir.config import CHECKOUT, Stack
 from weir.errors import WeirError
@@ -49,11 +51,18 @@ def compiled(database: str, cluster: str, folder: Path = FOLDER) -> list[tuple[s
         raise WeirError(f"cluster: {error}") from None
 
 
-def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "", *, all_views: bool = False) -> list[str]:
+def migrate(
+    clickhouse: ClickHouse,
+    folder: Path = FOLDER,
+    cluster: str = "",
+    *,
+    all_views: bool = False,
+    said: Callable[[str], None] = lambda _: None,
+) -> list[str]:
     """Apply new migrations and views, on every node if a cluster is named; returns the names of those applied.
 
-    all_views: create views again even if they have not changed, because a restore brings back only tables.
-    Raises WeirError if an applied migration has been edited since, or if a statement fails.
+    all_views: create views again even if they have not changed, because a restore brings back only tables. said: told how far a
+    long statement is; `clickhouse` needs patience for it. Raises WeirError if an applied migration has been edited since, or if a statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
     good = files.accepted(folder)
@@ -80,7 +89,7 @@ def migrate(clickhouse: ClickHouse, folder: Path = FOLDER, cluster: str = "", *,
             continue
         for statement in wanted:
             try:
-                clickhouse.execute(statement)
+                long_statements.run(clickhouse, statement, lambda progress, of=name: said(f"{of}: {progress}"))  # type: ignore[misc]
             except WeirError as error:
                 raise WeirError(f"{name}: {error}", status=1) from error
         if not unchanged:

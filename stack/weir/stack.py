@@ -51,9 +51,14 @@ def bring_up(
         stages.done("kafka", stack.brokers + (f", {len(made)} topics created" if made else ""))
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
-    applied = migrate(connect(stack, "admin"), cluster=stack.config.clickhouse.cluster)
-    if "clickhouse" in services:
-        stages.done("clickhouse", stack.clickhouse_url + (f", {len(applied)} migrations applied" if applied else ""))
+        stages.done("clickhouse", stack.clickhouse_url)
+    stages.begin("migrations")
+    applied = migrate(
+        connect(stack, "admin", patience=None),
+        cluster=stack.config.clickhouse.cluster,
+        said=lambda progress: stages.note("migrations", progress),
+    )
+    stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
     stages.begin("flink")
     supervisor.start(services["flink"])
     supervisor.wait(services["flink"])

@@ -57,8 +57,8 @@ def seen(store: Store) -> int:
             password=password,
         )
     for hour in {moment // 3600 * 3600, (moment + 99) // 3600 * 3600}:
-        rows = hourly.correction(hour, hour + 3600)
-        testdata.execute(store.url, f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {rows}", password=password)
+        sql = f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.whole(hour)}"
+        testdata.execute(store.url, sql, password=password)
     return moment
 
 
@@ -82,3 +82,20 @@ def test_a_dataset_counts_each_flow_once(store: Store, seen: int, name: str, sum
     assert octets(probe=["north", "none"]) == flow
     assert octets(probe=["south", "none"]) == flow
     assert octets(probe=["west", "none"]) == 2 * flow
+
+
+@pytest.mark.parametrize("typed", ["hello", "10.77.0.1.", "10.77.0.256", "2001:db8::x"])
+def test_a_text_that_is_no_address_shows_nothing(store: Store, seen: int, typed: str) -> None:
+    """Not the records without an address, `::`, which agents write when they reach a bound."""
+    columns = (
+        "ts, interval_ms, probe, worker, record_kind, src_addr, dst_addr, protocol, ip_version, fwd_packets, fwd_octets"
+    )
+    testdata.execute(
+        store.url,
+        f"INSERT INTO flows ({columns}) VALUES ({seen}, 10000, 'north', {WORKER}, 'overflow', '::', '::', 6, 4, 9, 900)",
+        password=PASSWORDS["WEIR_PASSWORD_ADMIN"],
+    )
+    for name in ("address", "host_days"):
+        assert store.ask(f"SELECT count() FROM ({rendered(name, seen, seen + 600, host=[typed])})") == [["0"]], name
+    sql = rendered("identity", seen, seen + 600, host=[typed])
+    assert store.ask(f"SELECT as_label, records FROM ({sql})") == [["not an address", "0"]]

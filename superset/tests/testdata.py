@@ -129,7 +129,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
         )""",
     )
     for hour in range(start // 3600 * 3600, start + count * INTERVAL, 3600):
-        execute(url, f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.correction(hour, hour + 3600)}")
+        execute(url, f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.whole(hour)}")
     # The agents' counters, from the same records.
     execute(
         url,

@@ -162,6 +162,8 @@ def test_a_backup_that_is_not_whole_changes_nothing(stack: RunningStack, store: 
 def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, place: Path) -> None:
     stack.start("flink")
     pid = stack.pid("flink")
+    assert stack.weir("restore", str(place / "second")).status == 2, "the store is not empty"
+    assert stack.pid("flink") == pid, "what is refused stops nothing"
     done = stack.weir("restore", str(place / "second"), "--force", timeout=300)
     assert done.status == 0, done.err
     assert "flink" in done.out

@@ -104,7 +104,7 @@ SAFE_TABLE_FUNCTIONS = frozenset(
 _STRUCTURED = frozenset(["values", "null", "generaterandom", "input"])
 _DEFAULTS = frozenset(["DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL"])
 #: First words of statements that nobody may send.
-_LEADING = frozenset({"INTO", "FROM", "PARALLEL", "SET", "DEFAULT", "EXECUTE"})
+_LEADING = frozenset({"INTO", "FROM", "PARALLEL", "SET", "DEFAULT", "EXECUTE", "SHOW"})
 #: The value of a parameter used as a name.
 _PLAIN = re.compile(r"[\w .:-]+")
 _SYSTEM_REFUSED = frozenset({"SHUTDOWN", "KILL", "SUSPEND"})
@@ -137,6 +137,9 @@ def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
             raise ServerError(344, "SET ROLE is disabled: a user's role is fixed by access.yaml")
         if first.is_word("EXECUTE") and second.is_word("AS") and not at:
             raise ServerError(344, "EXECUTE AS is disabled: a user's role is fixed by access.yaml")
+        if first.is_word("SHOW") and second.is_word("GRANTS", "ACCESS"):
+            # The engine's one user has the roles of all users, and their names.
+            raise ServerError(344, f"SHOW {second.value} is disabled: access.yaml says what each role may read")
     refuse_names(items)
     given = settings_clauses(statement)
     refuse_settings(given)

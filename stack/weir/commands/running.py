@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import signal
 import time
@@ -14,6 +15,7 @@ from weir import alerts, kafka, ledger
 from weir import status as statuses
 from weir.clickhouse import connect
 from weir.commands import configured, console
+from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import apply_access, compiled
 from weir.migrations import migrate as apply_migrations
@@ -150,8 +152,17 @@ def migrate(
         for file, statements in compiled(stack.config.clickhouse.database, name):
             print(f"-- {file}\n" if file else "", "\n\n".join(f"{one};" for one in statements), "\n", sep="")
         return
-    applied = apply_migrations(connect(stack, "admin"), cluster=name)
+    applied = _migrated(stack, name)
     print("\n".join(f"applied {name}" for name in applied) or "nothing new")
+
+
+def _migrated(stack: Stack, cluster: str) -> list[str]:
+    with Stages(console) as stages:
+        stages.begin("migrations")
+        said = functools.partial(stages.note, "migrations")
+        applied = apply_migrations(connect(stack, "admin", patience=None), cluster=cluster, said=said)
+        stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
+    return applied
 
 
 def prepare(
@@ -164,11 +175,10 @@ def prepare(
     stack = configured()
     made = kafka.create_topics(stack.brokers)
     print("\n".join(f"made {name}" for name in made) or "the shared topics already existed")
-    admin = connect(stack, "admin")
-    for name in apply_migrations(admin, cluster=stack.config.clickhouse.cluster):
+    for name in _migrated(stack, stack.config.clickhouse.cluster):
         print(f"applied {name}")
     if stack.config.clickhouse.url:
-        count = apply_access(stack, admin)
+        count = apply_access(stack, connect(stack, "admin"))
         print(f"applied {count} statements from {stack.access.name}")
     for name in probe or []:
         enrol(stack, name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -30,6 +31,10 @@ _SETTLED_S = 300
 #: Maximum number of records that one statement rolls up, because it keeps a row of each in memory.
 PART = 1_000_000
 
+#: Seconds that the store may take to show a record after it stamped it: later ones are left to the next correction.
+_IN_FLIGHT_S = 30
+
+_OF_HOUR = ("hour", "until", "records", "generation", "state", "rule")
 _ENDED = ("dropping", "closed")
 #: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
 _STAGED = "hours_staged_"
@@ -68,6 +73,26 @@ class Hour:
     generation: int = 0
     state: str = "done"
     token: str = ""
+    #: For each minute, until when its records are in the rows, in milliseconds (0: they are not); empty: not known.
+    taken: tuple[int, ...] = ()
+    rule: int = 0  # as of `Rule.value`; 0: not known
+
+    def with_taken(self, begin: int, end: int, moment: int) -> tuple[int, ...]:
+        """`taken` when the rows from `begin` to `end` hold the records that came until this moment."""
+        if not self.taken and self.until > self.hour:
+            return ()
+        minutes = list(self.taken or [0] * 60)
+        for at in range((begin - self.hour) // 60, -(-(end - self.hour) // 60)):
+            minutes[at] = moment
+        return tuple(minutes)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What hourly rows depend on besides raw records."""
+
+    value: int
+    join: bool  # as of `hourly.rows`
 
 
 @dataclass(frozen=True)
@@ -94,9 +119,12 @@ class Changed:
 
 def noted(admin: ClickHouse, where: str = "1") -> list[Hour]:
     """The rows of `hours` that meet a condition."""
-    columns = "toUnixTimestamp(hour) AS hour, toUnixTimestamp(until) AS until, records, generation, toString(state) AS state, token"
+    columns = (
+        "toUnixTimestamp(hour) AS hour, toUnixTimestamp(until) AS until, records, generation, toString(state) AS state, token,"
+        " taken, rule"
+    )
     return [
-        Hour(**row)
+        Hour(**row | {"taken": tuple(row["taken"])})
         for row in admin.rows(f"SELECT {columns} FROM (SELECT * FROM hours FINAL) AS h WHERE {where} ORDER BY hour")
     ]
 
@@ -111,6 +139,7 @@ def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_curr
     sums = (
         "SELECT a.hour AS of, any(h.known) AS known, any(h.until) AS noted_until, any(h.records) AS noted_records,"
         " any(h.generation) AS generation, toString(any(h.state)) AS state, any(h.noted_at) AS noted_at,"
+        " any(h.taken) AS noted_taken, any(h.rule) AS noted_rule,"
         " sum(a.records) AS arrived, sumIf(a.records, a.ts < h.until) AS written,"
         f" sumIf(a.records, toUnixTimestamp(a.ts) < {current}) AS before, min(a.first) AS first, max(a.last) AS last"
         f" FROM (SELECT ts, toStartOfHour(ts) AS hour, records, first, last FROM arrivals {of_day}) AS a"
@@ -118,14 +147,14 @@ def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_curr
     )
     rows = admin.rows(
         "SELECT toUnixTimestamp(of) AS hour, known, toUnixTimestamp(noted_until) AS until, noted_records AS records,"
-        " generation, state, arrived, written, before, toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
+        " generation, state, noted_taken AS taken, noted_rule AS rule, arrived, written, before, toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
         f" toUnixTimestamp(last) AS last FROM ({sums})"
         " WHERE NOT known OR state IN ('unfinished', 'applying') OR (state = 'done' AND arrived != noted_records) ORDER BY hour DESC"
     )
     return [
         Changed(
             row["hour"],
-            Hour(row["hour"], row["until"], row["records"], row["generation"], row["state"]) if row["known"] else None,
+            Hour(**{name: row[name] for name in _OF_HOUR}, taken=tuple(row["taken"])) if row["known"] else None,
             *(row[name] for name in ("arrived", "written", "before", "waits_since", "last")),
         )
         for row in rows
@@ -245,81 +274,164 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
     if not one.before or until <= one.hour:
         return False
     ripe = all_now or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
+    margin = 0 if all_now else _IN_FLIGHT_S
     if was is None:
         if until == one.hour + HOUR_S and not ripe:
             return False  # an hour that is over, and more of it is coming
-        held, raw = _rows_of(admin, one.hour)
-        if held > raw:
+        held = _held(admin, one.hour)
+        if held and not _more_than(admin, one.hour, held - 1):
             # An earlier version made the rows from more records than are left: they stay as they are.
             _note(admin, Hour(one.hour, one.hour + HOUR_S, one.arrived, state="closed"))
             return False
         if held:
-            _correct(admin, replace(Hour(one.hour, until), records=one.before))
+            _correct(admin, Hour(one.hour, until))
         else:
-            _append(admin, Hour(one.hour, one.hour), until)
+            _append(admin, Hour(one.hour, one.hour), until, margin)
         return True
     if was.state == "unfinished" or (ripe and one.written != was.records):
-        if was.state == "done" and _rows_of(admin, one.hour)[1] <= one.written - was.records:
+        until = max(until, was.until)
+        if was.state == "done" and not _more_than(admin, one.hour, one.written - was.records):
             # Somebody, or a TTL, dropped the raw records: the hour's rows stay, and late records are added.
-            was = replace(was, generation=was.generation + 1)
-        _correct(admin, replace(was, until=max(until, was.until), records=max(one.before, one.written)))
+            was = replace(was, generation=was.generation + 1, taken=())
+        then = _add_late(admin, was, margin) if was.state == "done" else None
+        if then is None:
+            _correct(admin, replace(was, until=until))
+        elif until > then.until:
+            _append(admin, then, until, margin)
         return True
     if until <= was.until or one.before <= one.written:
         return False  # only late records, of which more may come
-    _append(admin, was, until)
+    _append(admin, was, until, margin)
     return True
 
 
-def _append(admin: ClickHouse, was: Hour, until: int) -> None:
+def _append(admin: ClickHouse, was: Hour, until: int, margin: int) -> None:
     """Write the next minutes of an hour in blocks of whole minutes with at most `PART` records, or of one minute."""
+    rule, moment = _rule(admin), _now(admin) - margin * 1000
     minutes = admin.rows(
         "SELECT toUnixTimestamp(a.ts) AS minute, sum(a.records) AS records FROM arrivals AS a"
         f" WHERE toUnixTimestamp(a.ts) >= {was.until} AND toUnixTimestamp(a.ts) < {until} GROUP BY minute ORDER BY minute"
     )
-    records = 0
-    for at, row in enumerate(minutes):
-        records += row["records"]
-        if at + 1 < len(minutes) and records + minutes[at + 1]["records"] <= PART:
-            continue
-        end = minutes[at + 1]["minute"] if at + 1 < len(minutes) else until
-        then = replace(was, until=end, records=was.records + records)
-        _write(admin, then, hourly.rows(was.until, end, was.generation, join=_one_way(admin)))
-        was, records = then, 0
+    for at, group in enumerate(groups := list(_groups(minutes))):
+        end = groups[at + 1][0]["minute"] if at + 1 < len(groups) else until
+        raw = hourly.came(was.until, end, moment)
+        then = replace(was, until=end, taken=was.with_taken(was.until, end, moment))
+        made = _stage(admin, then, hourly.rows(raw, was.generation, join=rule.join))
+        # More than had arrived: the store is still writing them, and the rows may have missed one.
+        records = was.records + min(made, sum(row["records"] for row in group))
+        known = was.until == was.hour or was.rule == rule.value
+        was = _commit(admin, replace(then, records=records, rule=_unchanged(admin, rule) if known else 0))
+
+
+def _groups(minutes: list[dict[str, int]]) -> Iterator[list[dict[str, int]]]:
+    """Successive minutes with at most `PART` records together, or one minute."""
+    group: list[dict[str, int]] = []
+    for row in minutes:
+        if group and sum(one["records"] for one in group) + row["records"] > PART:
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def _add_late(admin: ClickHouse, was: Hour, margin: int) -> Hour | None:
+    """Add what late records change; returns the hour's state after it. None if that is not certain, because the hour
+    has more records than its rows and the late ones together, or because another rule made its rows.
+    """
+    rule = _rule(admin)
+    if not any(was.taken) or was.rule != rule.value:
+        return None
+    moment = _now(admin) - margin * 1000
+    minutes = admin.rows(hourly.late_minutes(hourly.Late(was.hour, was.until, was.taken, moment)))
+    newer = sum(row["newer"] for row in minutes)
+    late = sum(row["late"] for row in minutes)
+    if sum(row["records"] for row in minutes) - was.records != late + newer or (newer and not margin):
+        return None
+    for group in _groups([row for row in minutes if row["late"]]):
+        span = hourly.Late(group[0]["minute"], group[-1]["minute"] + 60, was.taken, moment)
+        found = sum(row["late"] for row in group)
+        then = replace(was, records=was.records + found, taken=was.with_taken(span.begin, span.end, moment))
+        made = _stage_late(admin, then, span, rule)
+        if made != found or not _unchanged(admin, rule):
+            return None
+        was = _commit(admin, then)
+    return was
+
+
+def _stage_late(admin: ClickHouse, then: Hour, span: hourly.Late, rule: Rule) -> int:
+    """Make the block that late records add to an hour; returns its number of records."""
+    about = "Of an hour that is being corrected: records of flows that came late, and what they change"
+    records, changes = tables = [f"{_staged(then)}_{name}" for name in ("records", "changes")]
+    for table in tables:
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+    # Copied once, so that all that follows sees the same records.
+    _copy(admin, records, "()", hourly.with_late(span), about)
+    _copy(admin, changes, "(src_addr, dst_addr)", hourly.additions(records, then.generation, join=rule.join), about)
+    less = admin.rows(f"SELECT count() AS n FROM {changes} WHERE {hourly.LESS}")[0]["n"]
+    rows = hourly.relabelled(changes, hourly.held(then.hour, then.generation)) if less else f"SELECT * FROM {changes}"
+    made = _stage(admin, then, rows)
+    for table in tables:
+        admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
+    return made
 
 
 def _correct(admin: ClickHouse, then: Hour) -> None:
     """Write what the whole hour lacks; if it has many records, some of the addresses at a time."""
+    rule = _rule(admin)
+    span = f"ts >= {then.hour} AND ts < {then.until}"
+    now = admin.rows(
+        "SELECT toUnixTimestamp64Milli(now64(3)) AS moment,"
+        f" (SELECT toUnixTimestamp64Milli(max(late_at)) FROM flows WHERE {span}) AS latest,"
+        f" (SELECT sum(a.records) FROM arrivals AS a WHERE {span}) AS records"
+    )[0]
+    # The clock of the store may have been set back.
+    moment = max(now["moment"], now["latest"], *then.taken, 0)
+    taken = Hour(then.hour, then.hour).with_taken(then.hour, then.until, moment)
+    then = replace(then, records=now["records"], taken=taken, rule=rule.value, state="done")
+    raw, held = hourly.came(then.hour, then.until, moment), hourly.held(then.hour, then.generation)
     parts = max(1, -(-then.records // PART))
     if parts == 1:
-        _write(admin, then, hourly.correction(then.hour, then.until, then.generation, join=_one_way(admin)))
+        _stage(admin, then, hourly.correction(raw, held, then.generation, join=rule.join))
+        _commit(admin, replace(then, rule=_unchanged(admin, rule)))
         return
     # Sorted by part once, for else each part would read the hour.
     tables = [f"{_staged(then)}_{name}" for name in ("records", "held")]
-    for table, rows in zip(tables, hourly.copies(then.hour, then.until, then.generation, parts), strict=True):
+    for table, rows in zip(tables, hourly.copies(raw, held, parts), strict=True):
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
-        about = "Of an hour that is being corrected, sorted by part"
-        admin.execute(f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY part COMMENT '{about}' AS {rows}")
+        _copy(admin, table, "part", rows, "Of an hour that is being corrected, sorted by part")
     for number in range(parts):
+        of_raw, of_held = (hourly.Rows(table, f"part = {number}") for table in tables)
+        _stage(admin, then, hourly.correction(of_raw, of_held, then.generation, join=rule.join))
         state = "done" if number == parts - 1 else "unfinished"
-        part = hourly.Part(number, *tables)
-        rows = hourly.correction(then.hour, then.until, then.generation, part, join=_one_way(admin))
-        _write(admin, replace(then, state=state), rows)
+        _commit(admin, replace(then, state=state, rule=_unchanged(admin, rule)))
     for table in tables:
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
 
 
-def _write(admin: ClickHouse, then: Hour, rows: str) -> None:
-    """Write a block, and note the state of the hour after it."""
+def _copy(admin: ClickHouse, table: str, order: str, rows: str, about: str) -> None:
+    admin.execute(f"CREATE TABLE {table} ENGINE = MergeTree ORDER BY {order} COMMENT '{about}' AS {rows}", **_SPILL)
+
+
+def _stage(admin: ClickHouse, then: Hour, rows: str) -> int:
+    """Make a block of hourly rows; returns how many records it adds."""
     staged = _staged(then)
     admin.execute(f"DROP TABLE IF EXISTS {staged} SYNC")
     admin.execute(
         f"CREATE TABLE {staged} AS flows_hourly ENGINE = MergeTree PRIMARY KEY () ORDER BY ()"
         " COMMENT 'A block of hourly rows that is being written'"
     )
-    admin.execute(f"INSERT INTO {staged} ({hourly.COLUMNS}) {rows}", **_SPILL)
+    admin.execute(f"INSERT INTO {staged} ({hourly.COLUMNS}) SELECT {hourly.COLUMNS} FROM ({rows})", **_SPILL)
+    return int(admin.rows(f"SELECT toInt64(sum(s.records)) AS n FROM {staged} AS s")[0]["n"])
+
+
+def _commit(admin: ClickHouse, then: Hour) -> Hour:
+    """Write the block that was made, and note the state of the hour after it."""
     token = f"hours/{then.hour}/{secrets.token_hex(8)}/{then.state}"
-    _note(admin, replace(then, state="applying", token=token))
-    _apply(admin, replace(then, token=token))
+    then = replace(then, token=token)
+    _note(admin, replace(then, state="applying"))
+    _apply(admin, then)
+    return then
 
 
 def _apply(admin: ClickHouse, then: Hour) -> None:
@@ -353,21 +465,45 @@ def _note(admin: ClickHouse, one: Hour) -> None:
     # The newest row counts, even if the store's clock was set back since the last one.
     last = f"(SELECT max(noted_at) FROM hours WHERE hour = toDateTime({one.hour}, 'UTC'))"
     admin.execute(
-        "INSERT INTO hours (hour, until, records, generation, state, token, noted_at)"
+        "INSERT INTO hours (hour, until, records, generation, state, token, taken, rule, noted_at)"
         f" SELECT {one.hour}, {one.until}, {one.records}, {one.generation}, '{one.state}', '{one.token}',"
+        f" {list(one.taken)}, {one.rule},"
         f" greatest(now64(6, 'UTC'), {last} + INTERVAL 1 MICROSECOND)",
         insert_deduplicate="0",
     )
 
 
-def _one_way(admin: ClickHouse) -> bool:
-    """Whether more than one probe sees only one direction."""
-    return bool(admin.rows("SELECT count() > 1 AS several FROM v_probes WHERE one_way")[0]["several"])
+def _now(admin: ClickHouse) -> int:
+    """The time of the store, in milliseconds."""
+    return int(admin.rows("SELECT toUnixTimestamp64Milli(now64(3)) AS now")[0]["now"])
 
 
-def _rows_of(admin: ClickHouse, hour: int) -> tuple[int, int]:
-    """Records of an hour that are in the hourly rows, and raw ones."""
-    moment = f"toDateTime({hour}, 'UTC')"
-    held = admin.rows(f"SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE ts = {moment}")
-    raw = admin.rows(f"SELECT count() AS n FROM flows WHERE ts >= {moment} AND ts < {moment} + INTERVAL 1 HOUR")
-    return held[0]["n"], raw[0]["n"]
+def _rule(admin: ClickHouse) -> Rule:
+    """What makes hourly rows of raw records now: the statement, and the probes' ranks, as far as they are not the usual ones."""
+    statement = zlib.crc32(hourly.rows(hourly.Rows("flows", "true"), join=True).encode())
+    places = (
+        "SELECT sum(cityHash64(p.probe, p.rank, p.one_way)) FROM probe_places AS p WHERE p.rank != 100 OR p.one_way"
+    )
+    several = "SELECT count() > 1 FROM v_probes WHERE one_way"
+    row = admin.rows(
+        f"SELECT ({several}) AS several_one_way, cityHash64(({places}), several_one_way, {statement}) AS rule"
+    )[0]
+    return Rule(row["rule"], bool(row["several_one_way"]))
+
+
+def _unchanged(admin: ClickHouse, rule: Rule) -> int:
+    """The value of the rule if it holds still, else 0."""
+    return rule.value if _rule(admin) == rule else 0
+
+
+def _held(admin: ClickHouse, hour: int) -> int:
+    """Records of an hour that are in the hourly rows."""
+    found = admin.rows(f"SELECT sum(h.records) AS n FROM flows_hourly AS h WHERE ts = toDateTime({hour}, 'UTC')")
+    return int(found[0]["n"])
+
+
+def _more_than(admin: ClickHouse, hour: int, records: int) -> bool:
+    """Whether an hour has more raw records than these. Reads no more of them than it must."""
+    raw = f"SELECT 1 FROM flows WHERE ts >= {hour} AND ts < {hour + HOUR_S} LIMIT {max(records, 0) + 1}"
+    settings = {"max_block_size": "8192", "max_threads": "1"}
+    return bool(admin.rows(f"SELECT count() > {records} AS more FROM ({raw})", **settings)[0]["more"])

@@ -1,7 +1,7 @@
 {% set host = chosen_host(filter_values) -%}
 -- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time
 -- range. A flow that several probes saw counts once, or, where probes are chosen, for each of them.
-WITH toIPv6OrDefault(ifNull({{ host }}, '')) AS asked
+WITH toIPv6OrNull(ifNull({{ host }}, '')) AS asked
 SELECT
     {{ point('r.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
