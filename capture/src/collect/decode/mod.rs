@@ -338,6 +338,8 @@ mod edge_tests;
 #[cfg(test)]
 mod exports_tests;
 #[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod totals_tests;
