@@ -340,6 +340,8 @@ mod exports_tests;
 #[cfg(test)]
 mod frame_tests;
 #[cfg(test)]
+mod pmacct_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod totals_tests;
