@@ -267,20 +267,21 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
         " 'sflow 2001:db8:0:0:0:0:0:1 domain 0, expected', 0)",
         exporter_reports="map('netflow9 192.0.2.1 domain 7, nat_events', 6, 'netflow9 192.0.2.1 domain 7, names', 2,"
         " 'reports 192.0.2.9 domain 0, interface_counters', 8)",
+        # Of the corrected ones nothing is missing.
         exporter_refused="map('netflow9 192.0.2.1 domain 7, truncated', 1, 'netflow9 192.0.2.1 domain 7, no_address', 2,"
-        " 'unknown ? domain 0, socket_full', 9)",
+        " 'netflow9 192.0.2.1 domain 7, time_clamped', 119, 'unknown ? domain 0, socket_full', 9)",
     )
     _ledger(server, weir, worker=1)
     columns = (
         "protocol, exporter, domain, records, lost, lost_unit, without_sampling_rate, sampling, nat_events, interface_counters,"
-        " names, refused, refused_causes"
+        " names, refused, refused_causes, corrected, corrected_causes"
     )
     shown = server.sql(f"SELECT {columns} FROM {weir}.v_exporters WHERE ts = '{TS}' AND probe = 'p' ORDER BY protocol")
     assert shown.splitlines() == [
-        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t6\t0\t2\t3\t{'no_address':2,'truncated':1}",
-        "reports\t192.0.2.9\t0\t0\t0\t\t0\t\t0\t8\t0\t0\t{}",
-        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t0\t0\t0\t{}",
-        "unknown\t\t0\t0\t0\t\t0\t\t0\t0\t0\t9\t{'socket_full':9}",
+        "netflow9\t192.0.2.1\t7\t5\t3\tdatagrams\t0\tnot_understood\t6\t0\t2\t3\t{'no_address':2,'truncated':1}\t119\t{'time_clamped':119}",
+        "reports\t192.0.2.9\t0\t0\t0\t\t0\t\t0\t8\t0\t0\t{}\t0\t{}",
+        "sflow\t2001:db8::1\t0\t2\t0\t\t1\texpected\t0\t0\t0\t0\t{}\t0\t{}",
+        "unknown\t\t0\t0\t0\t\t0\t\t0\t0\t0\t9\t{'socket_full':9}\t0\t{}",
     ]
 
 

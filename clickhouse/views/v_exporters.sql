@@ -17,10 +17,15 @@ CREATE OR REPLACE VIEW v_exporters
     interface_counters UInt64 COMMENT 'Samples of interface counters received from the exporter; in the row of its first domain',
     names UInt64 COMMENT 'Names of interfaces and VRFs received from the exporter; in the row of its first domain',
     refused UInt64 COMMENT 'Unreadable datagrams, records or messages',
-    refused_causes Map(String, UInt64) COMMENT 'Number of unreadable datagrams, records or messages by cause'
+    refused_causes Map(String, UInt64) COMMENT 'Number of unreadable datagrams, records or messages by cause',
+    corrected UInt64 COMMENT 'Datagrams and records of which nothing is missing: they were stored with a correction, or another one says the same',
+    corrected_causes Map(String, UInt64) COMMENT 'The same by cause: time_clamped and clock_off (their times), payload_octets (their bytes lack the headers), repeated, totals_forgotten'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
-AS SELECT
+AS WITH
+    -- As in stack/weir/ledger.py.
+    ['clock_off', 'payload_octets', 'repeated', 'time_clamped', 'totals_forgotten'] AS nothing_missing
+SELECT
     l.ts AS ts, l.interval_ms AS interval_ms, l.probe AS probe, l.worker AS worker,
     words[1] AS protocol,
     if(protocol = 'unknown', '', replaceOne(toString(toIPv6OrDefault(words[2])), '::ffff:', '')) AS exporter,
@@ -35,8 +40,10 @@ AS SELECT
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'nat_events') AS nat_events,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'interface_counters') AS interface_counters,
     sumIf(said.3, said.1 = 'reports' AND words[5] = 'names') AS names,
-    sumIf(said.3, said.1 = 'refused') AS refused,
-    sumMapIf(map(words[5], said.3), said.1 = 'refused') AS refused_causes
+    sumIf(said.3, said.1 = 'refused' AND NOT has(nothing_missing, words[5])) AS refused,
+    sumMapIf(map(words[5], said.3), said.1 = 'refused' AND NOT has(nothing_missing, words[5])) AS refused_causes,
+    sumIf(said.3, said.1 = 'refused' AND has(nothing_missing, words[5])) AS corrected,
+    sumMapIf(map(words[5], said.3), said.1 = 'refused' AND has(nothing_missing, words[5])) AS corrected_causes
 FROM (SELECT * FROM ledger FINAL) AS l
 ARRAY JOIN arrayConcat(
     arrayMap((name, n) -> ('records', toString(name), n), mapKeys(l.exporter_records), mapValues(l.exporter_records)),

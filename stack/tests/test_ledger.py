@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from weir.ledger import _of_exporters
+import re
+
+from weir.config import CHECKOUT
+from weir.ledger import _TAKEN, _of_exporters
 
 
 def test_what_was_taken_is_no_loss() -> None:
@@ -32,3 +35,9 @@ def test_what_was_taken_is_no_loss() -> None:
         "ipfix 192.0.2.1 domain 0: 7 came twice and were stored once": False,
         "ipfix 192.0.2.1 domain 0: 3 records were stored at the time of their export: theirs was impossible": False,
     }
+
+
+def test_the_view_of_exporters_names_the_same_causes() -> None:
+    """`v_exporters` counts as refused what `weir ledger` reports as unreadable."""
+    [named] = re.findall(r"\[([^\]]+)\] AS nothing_missing", (CHECKOUT / "clickhouse/views/v_exporters.sql").read_text())
+    assert {name.strip(" '") for name in named.split(",")} == set(_TAKEN)

@@ -168,7 +168,7 @@ def fill(url: str, until: int, minutes: int = 60, ahead: int = 0) -> None:
             if(routers, map('netflow9 192.0.2.1 domain 7', n * 2, 'ipfix 2001:db8:0:0:0:0:0:1 domain 0', n), map()),
             if(routers AND back % 20 = 0, map('netflow9 192.0.2.1 domain 7, datagrams', 3), map()),
             if(routers, map('ipfix 2001:db8:0:0:0:0:0:1 domain 0', n), map()),
-            if(routers AND back % 30 = 0, map('netflow9 192.0.2.1 domain 7, unknown_template', 2, 'unknown ? domain 0, socket_full', 40), map()),
+            if(routers AND back % 30 = 0, map('netflow9 192.0.2.1 domain 7, unknown_template', 2, 'netflow9 192.0.2.1 domain 7, time_clamped', 5, 'unknown ? domain 0, socket_full', 40), map()),
             if(routers, map('ipfix 2001:db8:0:0:0:0:0:1 domain 0, not_understood', n), map()),
             toDateTime64(ts, 3) + {INTERVAL} + 11 + cityHash64(ts, probe) % 40 / 10
         FROM

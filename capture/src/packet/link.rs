@@ -28,6 +28,8 @@ pub enum LinkType {
     WifiRadiotap,
     /// FDDI (10).
     Fddi,
+    /// MPLS labels without anything before them (219).
+    Mpls,
     /// Linux netfilter's log (239).
     NetfilterLog,
     /// Any other: its packets are counted, not read.
@@ -49,6 +51,7 @@ impl LinkType {
             105 => LinkType::Wifi,
             127 => LinkType::WifiRadiotap,
             10 => LinkType::Fddi,
+            219 => LinkType::Mpls,
             239 => LinkType::NetfilterLog,
             _ => return None,
         })
@@ -144,6 +147,7 @@ fn parse_any(link: LinkType, data: &[u8]) -> Link {
             Some(destination) if data.len() >= 13 => llc(data, 13, Some(mac_cast(destination)), 0),
             _ => truncated(data),
         },
+        LinkType::Mpls => ethertype(data, 0, ether_type::MPLS, None, 0),
         LinkType::NetfilterLog => netfilter_log(data),
         LinkType::Unknown => plain(0, None, Payload::Other(Cause::LinkType)),
     }

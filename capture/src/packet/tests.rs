@@ -69,6 +69,7 @@ fn other_ways_to_ip() {
         (LinkType::Ethernet, t::frame(0x88a8, &t::tagged(7, 0x88e7, &cat(&[&[0, 0, 0, 9], &t::frame(0x0800, &ip)])))),
         (LinkType::Ethernet, t::frame(0x8903, &cat(&[&[0, 0x41], &t::frame(0x0800, &ip)]))),
         (LinkType::Ethernet, t::frame(0x8926, &cat(&[&[0, 0, 0, 1, 8, 0], &ip]))),
+        (LinkType::Mpls, cat(&[&[0, 1, 0, 64, 0, 2, 1, 64], &ip])),
         (LinkType::Fddi, cat(&[&[0x57], &[2; 12][..], &snap])),
         (LinkType::NetfilterLog, cat(&[&[2, 0, 0, 0, 5, 0, 10, 0, 0, 0, 0, 0, 32, 0, 9, 0], &ip])),
         (LinkType::RawIp, ip.clone()),

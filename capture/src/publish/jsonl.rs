@@ -111,19 +111,20 @@ mod tests {
             exporter_addr: vec![192, 0, 2, 1],
             sampling_rate: 100,
             input_interface: 7,
+            output_interface: 8,
             application_not_inspected: proto::NotInspected::PoolFull.into(),
             icmp_quoted_flow: Some(proto::QuotedFlow { src_addr: vec![192, 0, 2, 2], ..Default::default() }),
             ..Default::default()
         };
         let line = line(&message, &flow);
         assert_eq!(line["exporter_addr"], "192.0.2.1");
-        assert_eq!((&line["sampling_rate"], &line["input_interface"]), (&json!(100), &json!(7)));
+        assert_eq!(["sampling_rate", "input_interface", "output_interface"].map(|key| &line[key]), [100, 7, 8]);
         assert_eq!(line["application_not_inspected"], "pool_full");
         assert_eq!(
             line["icmp_quoted_flow"],
             json!({"src_addr": "192.0.2.2", "dst_addr": "", "src_port": 0, "dst_port": 0, "protocol": 0})
         );
         assert_eq!(line["record_kind"], "flow");
-        assert_eq!(line.get("output_interface"), None);
+        assert_eq!(line.get("fwd_tcp_fin"), None);
     }
 }

@@ -3,12 +3,14 @@
 use super::tests::*;
 use super::vendor_tests::{SHORT, all, row, short};
 use super::*;
+use crate::collect::element::octets::mapped;
+use crate::collect::states::States;
 use std::sync::Arc;
 
 const STRANGER: [u8; 4] = [203, 0, 113, 9];
 
 fn hostile(decoder: &mut Decoder, data: &[u8]) {
-    feed_at(decoder, crate::collect::element::octets::mapped(STRANGER), NOW_MS, data);
+    feed_at(decoder, mapped(STRANGER), NOW_MS, data);
 }
 
 #[test]
@@ -112,4 +114,35 @@ fn a_record_that_its_sampling_rate_makes_absurd_has_no_other_cause() {
             [Refusal::Absurd, Refusal::TimeClamped, Refusal::PayloadOctets].map(|cause| decoder.counts().of(cause));
         assert_eq!(of, causes, "{rate}");
     }
+}
+
+#[test]
+fn a_worker_begins_with_what_every_worker_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = States::open(folder.path(), "test").unwrap();
+    let exporters = [HOME, mapped(STRANGER)];
+    for (worker, from) in (0..).zip(exporters) {
+        let mut decoder = Decoder::default();
+        feed_at(&mut decoder, from, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
+        states.save(worker, &decoder).unwrap();
+    }
+    for worker in 0..3 {
+        let mut decoder = Decoder::default();
+        states.restore(worker, &mut decoder);
+        let flows = ipfix(0, &[set(300, &short(1, 100))]);
+        let records = exporters.map(|from| feed_at(&mut decoder, from, NOW_MS + 1000, &flows).len());
+        assert_eq!(records, [1, 1], "{worker}");
+    }
+}
+
+#[test]
+fn sets_that_wait_while_their_exporter_restarts_are_counted() {
+    let mut decoder = Decoder::default();
+    let flows = set(256, &v9_record(UPTIME, UPTIME));
+    feed(&mut decoder, &v9(10, &[flows.clone(), flows]));
+    assert!(decoder.waiting_octets() > 0);
+    // The template of the new run does not belong to records of the old one.
+    let anew = v9_at(100, NOW + 60, 0, &[v9_template(256, &V9_FIELDS)]);
+    assert!(feed_at(&mut decoder, HOME, NOW_MS + 60_000, &anew).is_empty());
+    assert_eq!((decoder.counts().of(Refusal::UnknownTemplate), decoder.waiting_octets()), (2, 0));
 }

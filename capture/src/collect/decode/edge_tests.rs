@@ -113,3 +113,27 @@ fn of_too_many_exporters_the_next_ones_in_turn_are_examined() {
     let known = |number: u8| decoder.exporters().any(|known| known.info.address[14] == number);
     assert_eq!([0, 1, 31, 32, 33, 100, 101].map(known), [false, true, true, false, true, true, true]);
 }
+
+#[test]
+fn a_record_may_end_after_the_whole_second_of_its_export() {
+    // The header states whole seconds, the record milliseconds, as softflowd on the same host does.
+    let fields = [&SHORT[..], &[(0, 152, 8), (0, 153, 8)]].concat();
+    for (after, last, clamped) in [(999, 999, 0), (60_000, 60_000, 0), (60_001, 0, 1)] {
+        let mut decoder = Decoder::default();
+        let times = [NOW_MS - 500, NOW_MS + after].map(|ms| ms as u64);
+        let record = row(&fields, &[0x0a00_0001, 0x0a00_0002, 1, 100, times[0], times[1]]);
+        let read = all(&mut decoder, &ipfix(0, &[template(300, &fields), set(300, &record)]));
+        assert_eq!(read.flows[0].0.last_ms - NOW_MS, last);
+        assert_eq!(decoder.counts().of(Refusal::TimeClamped), clamped, "{after}");
+    }
+}
+
+#[test]
+fn an_interface_of_all_ones_is_unknown() {
+    for (unknown, said) in [(u32::MAX, 0), (0x3fff_ffff, 0), (0x3fff_fffe, 0x3fff_fffe)] {
+        let head = [1, 0, 3, 1000, 9000, 0, 0, unknown, 0, 7, 1];
+        let expanded = [words(&head), raw(&tcp_frame(), 0)].concat();
+        let flow = all(&mut Decoder::default(), &sflow(1, 1000, &[(3, expanded)])).flows[0].0;
+        assert_eq!((flow.input_interface, flow.output_interface), (said, 7), "{unknown:x}");
+    }
+}

@@ -130,10 +130,10 @@ fn said(route: &Route) -> String {
 }
 
 /// A datagram: its session, its arrival time and its content.
-type Datagram = (Session, i64, Vec<u8>);
+pub(super) type Datagram = (Session, i64, Vec<u8>);
 
 /// The datagrams within a capture, whatever port they are for.
-fn captured(path: &Path) -> Vec<Datagram> {
+pub(super) fn captured(path: &Path) -> Vec<Datagram> {
     let file = CaptureFile::open(path).unwrap();
     let mut reader = file.reader();
     let mut datagrams = Vec::new();
@@ -225,15 +225,22 @@ fn files(folder: &Path, extension: &str) -> Option<Vec<PathBuf>> {
     Some(paths)
 }
 
+/// The folder of vendors' exports; if it is absent, says that the test of this name skips.
+pub(super) fn vendors(test: &str) -> Option<PathBuf> {
+    let exports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/exports");
+    if exports.is_dir() {
+        return Some(exports);
+    }
+    // libtest keeps what `println!` writes in a test that passes; `tests/run.py` reads this line.
+    let said = format!("\nSKIPPED 1 ../shared/exports is absent: {test}\n");
+    std::io::stdout().write_all(said.as_bytes()).unwrap();
+    None
+}
+
 #[test]
 fn exports_of_vendors_are_read_as_before() {
-    let exports = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/exports");
-    let Some(paths) = files(&exports, "pcap") else {
-        // libtest keeps what `println!` writes in a test that passes; `tests/run.py` reads this line.
-        let mut output = std::io::stdout();
-        output.write_all(b"\nSKIPPED 1 ../shared/exports is absent: exports_of_vendors_are_read_as_before\n").unwrap();
-        return;
-    };
+    let Some(exports) = vendors("exports_of_vendors_are_read_as_before") else { return };
+    let paths = files(&exports, "pcap").unwrap_or_default();
     assert!(!paths.is_empty(), "{}", exports.display());
     for path in paths {
         compare(&path.file_stem().unwrap().to_string_lossy(), &told(&captured(&path)));

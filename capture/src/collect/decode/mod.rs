@@ -338,6 +338,10 @@ mod edge_tests;
 #[cfg(test)]
 mod exports_tests;
 #[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
+mod pmacct_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod totals_tests;

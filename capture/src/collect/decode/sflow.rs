@@ -247,14 +247,22 @@ fn raw_header(octets: &[u8], record: &mut Imported<'_>) -> Result<(), Refusal> {
     let mut fixed = || Some((words.word()?, words.word()?, words.word()?, words.word()?));
     let (protocol, length, _stripped, captured) = fixed().ok_or(Refusal::BadLength)?;
     let data = words.octets(captured).ok_or(Refusal::BadLength)?;
-    let link = match protocol {
-        1 => LinkType::Ethernet,
-        6 => LinkType::FrameRelay,
-        7 => LinkType::Ppp,
-        11 | 12 => LinkType::RawIp,
-        _ => return Err(Refusal::BadHeader),
-    };
+    let link = link(protocol).ok_or(Refusal::BadHeader)?;
     frame::read(link, data, length, record)
+}
+
+/// The link layer of a sampled header (sFlow version 5, `header_protocol`).
+fn link(protocol: u32) -> Option<LinkType> {
+    Some(match protocol {
+        1 => LinkType::Ethernet,
+        4 => LinkType::Fddi,
+        5 => LinkType::FrameRelay,
+        // PPP over SONET frames it as HDLC (RFC 1662, RFC 2615).
+        7 | 14 => LinkType::Ppp,
+        11 | 12 => LinkType::RawIp,
+        13 => LinkType::Mpls,
+        _ => return None,
+    })
 }
 
 /// Takes over the packet's headers as the agent parsed them.

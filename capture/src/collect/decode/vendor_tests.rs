@@ -673,7 +673,7 @@ fn an_agent_of_ipv6_and_frames_of_frame_relay_are_read() {
     let frame = [&[0x18, 0x41, 0x03, 0xcc][..], &packet].concat();
     let padded = frame.len().next_multiple_of(4);
     let mut sample =
-        words(&[1, 3, 1000, 9000, 0, 5, 7, 1, 1, padded as u32 + 16, 6, frame.len() as u32, 0, frame.len() as u32]);
+        words(&[1, 3, 1000, 9000, 0, 5, 7, 1, 1, padded as u32 + 16, 5, frame.len() as u32, 0, frame.len() as u32]);
     sample.extend(&frame);
     sample.resize(sample.len() + padded - frame.len(), 0);
     let agent = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];

@@ -140,7 +140,9 @@ impl WaitingSet {
 
     /// Drops a session's sets; returns their number.
     pub(super) fn forget(&mut self, of: (ExporterInfo, Session)) -> usize {
-        let gone: Vec<u64> = self.sets.iter().filter(|(_, set)| set.of == of).map(|(&number, _)| number).collect();
+        let numbers = self.senders.get(&of.0.address).into_iter().flat_map(|sender| &sender.sets);
+        let gone: Vec<u64> =
+            numbers.copied().filter(|number| self.sets.get(number).is_some_and(|set| set.of == of)).collect();
         gone.into_iter().filter_map(|number| self.remove(number)).count()
     }
 }

@@ -19,6 +19,7 @@ SELECT
         ''
     ) AS sampling,
     sum(e.refused) AS refused,
+    sum(e.corrected) AS corrected,
     arrayStringConcat(arrayMap(cause -> replaceAll(cause, '_', ' '), mapKeys(sumMap(e.refused_causes))), ', ') AS causes
 FROM v_exporters AS e
 WHERE {{ within('e.ts', from_dttm, to_dttm) }}
