@@ -5,7 +5,7 @@
 use super::Worker;
 use super::metrics::CaptureMetrics;
 use super::reload::Reload;
-use super::state::{StateFile, new_epoch};
+use super::state::{RunState, WatchedInterface};
 use crate::config::{PacketsConfig, Tunnels};
 use crate::host::{self, ThreadLoad, wall_clock_ns};
 use crate::meter::record::Records;
@@ -54,6 +54,8 @@ pub struct CaptureOptions {
     pub reload: Reload,
     /// Set to end the worker in an orderly way.
     pub stop: Arc<AtomicBool>,
+    /// The state that it shares with the other workers.
+    pub run: RunState,
     /// Where it counts.
     pub metrics: CaptureMetrics,
     pub published: PublishMetrics,
@@ -62,12 +64,12 @@ pub struct CaptureOptions {
 /// The interface's own counters, as worker 0 reports them.
 pub struct InterfaceWitness {
     pub counters: InterfaceCounters,
+    /// Its name for the next run, which learns of its counters at the last published close.
+    pub watched: WatchedInterface,
     /// Whether it is the loopback.
     pub loopback: bool,
     /// Their values at the start of the epoch.
     pub base: InterfaceStatistics,
-    /// File in which the interface's counters at the last published close are kept for the next run.
-    pub state: Option<StateFile>,
 }
 
 /// The outcome of a worker.
@@ -89,7 +91,7 @@ pub type CaptureWorker = Worker<bool, Outcome>;
 ///
 /// # Errors
 /// If a thread cannot be started.
-pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: CaptureOptions) -> anyhow::Result<CaptureWorker>
+pub fn start<S>(source: S, sink: Box<dyn Sink>, options: CaptureOptions) -> anyhow::Result<CaptureWorker>
 where
     S: Source + Send + 'static,
 {
@@ -101,7 +103,8 @@ where
         metrics: options.metrics.clone(),
         published: options.published.clone(),
         sink,
-        state: options.interface.as_mut().and_then(|witness| witness.state.take()),
+        run: options.run.clone(),
+        interface: options.interface.as_ref().map(|witness| witness.watched.clone()),
         throttle: Throttle::default(),
     };
     let capture = move |closings, recycled| {
@@ -394,8 +397,9 @@ struct CapturePublishing {
     metrics: CaptureMetrics,
     published: PublishMetrics,
     sink: Box<dyn Sink>,
-    /// Where the last close is kept for the next epoch.
-    state: Option<StateFile>,
+    run: RunState,
+    /// The interface whose counters are kept for the next run.
+    interface: Option<WatchedInterface>,
     throttle: Throttle,
 }
 
@@ -414,10 +418,7 @@ impl CapturePublishing {
         let before = (*self.publisher.published(), *self.publisher.witness());
         self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
         if closing.interval.ends_epoch {
-            let epoch = new_epoch(self.publisher.epoch());
-            tracing::warn!(worker = self.worker, epoch, "the clock was set back: beginning a new epoch");
-            self.publisher.begin_epoch(epoch);
-            self.state.iter_mut().for_each(|state| state.set_epoch(epoch));
+            self.publisher.begin_epoch(self.run.epoch_after(self.publisher.epoch()));
         }
         if let Some(counted) = counted {
             self.keep(&counted);
@@ -450,8 +451,8 @@ impl CapturePublishing {
 
     /// Saves the interface's counters at a published close: after a crash, packets are missing from this point on.
     fn keep(&self, counted: &InterfaceCount) {
-        let Some(state) = &self.state else { return };
-        if let Err(error) = state.write(counted.packets, counted.at_ms) {
+        let Some(interface) = &self.interface else { return };
+        if let Err(error) = self.run.closed(interface, counted.packets, counted.at_ms) {
             if self.throttle.allow("state") {
                 tracing::warn!("{error:#}: the next run will not know how much it missed");
             }
