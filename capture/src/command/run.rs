@@ -179,6 +179,11 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         tracing::warn!("{error:#}");
     }
     let mut summary = Summary { seconds: started.elapsed().as_secs_f64(), epoch, ..Summary::default() };
+    if flushed.is_ok() {
+        if let Err(error) = state.keep() {
+            tracing::warn!("{error:#}: the next run will not know how much it missed");
+        }
+    }
     let mut failed = flushed.err();
     for outcome in outcomes {
         match outcome {

@@ -23,13 +23,15 @@ use crate::source::{Next, Polled, Source, Witness};
 use crate::throttle::Throttle;
 use anyhow::Context as _;
 use arrayvec::ArrayVec;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Maximum time that a worker waits for packets before it checks the clock.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How often to look whether what was published is safe.
+const KEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// The parts of a worker other than its source and sink.
 pub struct CaptureOptions {
@@ -406,10 +408,18 @@ struct CapturePublishing {
 impl CapturePublishing {
     /// Publishes intervals until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
-        for handed_over in closed {
-            self.publish(handed_over, give_back)?;
+        loop {
+            self.keep();
+            let handed_over = match self.interface.is_some() && self.run.has_closed() {
+                true => closed.recv_timeout(KEEP_EVERY),
+                false => closed.recv().map_err(RecvTimeoutError::from),
+            };
+            match handed_over {
+                Ok(handed_over) => self.publish(handed_over, give_back)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(self.outcome()),
+            }
         }
-        Ok(self.outcome())
     }
 
     fn publish(&mut self, handed_over: HandedOver, give_back: &Sender<Records>) -> anyhow::Result<()> {
@@ -420,8 +430,8 @@ impl CapturePublishing {
         if closing.interval.ends_epoch {
             self.publisher.begin_epoch(self.run.epoch_after(self.publisher.epoch()));
         }
-        if let Some(counted) = counted {
-            self.keep(&counted);
+        if let (Some(interface), Some(counted)) = (&self.interface, counted) {
+            self.run.closed(interface, counted.packets, counted.at_ms);
         }
         let worker = self.worker;
         let (published, witness) = (self.publisher.published(), self.publisher.witness());
@@ -449,10 +459,13 @@ impl CapturePublishing {
         }
     }
 
-    /// Saves the interface's counters at a published close: after a crash, packets are missing from this point on.
-    fn keep(&self, counted: &InterfaceCount) {
-        let Some(interface) = &self.interface else { return };
-        if let Err(error) = self.run.closed(interface, counted.packets, counted.at_ms) {
+    /// Keeps the last close once all messages are in Kafka or in the spool: after a crash, packets are missing from there
+    /// on.
+    fn keep(&self) {
+        if self.interface.is_none() || self.sink.unsaved_octets() > 0 {
+            return;
+        }
+        if let Err(error) = self.run.keep() {
             if self.throttle.allow("state") {
                 tracing::warn!("{error:#}: the next run will not know how much it missed");
             }
@@ -462,3 +475,5 @@ impl CapturePublishing {
 
 #[cfg(test)]
 mod simulator;
+#[cfg(test)]
+mod tests;

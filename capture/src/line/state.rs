@@ -38,12 +38,14 @@ pub struct RunState(Arc<Mutex<Kept>>);
 struct Kept {
     path: Option<PathBuf>,
     now: LastClose,
+    /// The last close, until all that was published before it is safe.
+    closed: Option<LastClose>,
 }
 
 impl Default for RunState {
     fn default() -> RunState {
         let now = LastClose { epoch: new_epoch(0), ..LastClose::default() };
-        RunState(Arc::new(Mutex::new(Kept { path: None, now })))
+        RunState(Arc::new(Mutex::new(Kept { path: None, now, closed: None })))
     }
 }
 
@@ -59,7 +61,8 @@ impl RunState {
         let last: LastClose =
             fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         // Until the first close, packets are missing from the last run's last close on.
-        let kept = Kept { path: Some(path), now: LastClose { epoch: new_epoch(last.epoch), ..last.clone() } };
+        let now = LastClose { epoch: new_epoch(last.epoch), ..last.clone() };
+        let kept = Kept { path: Some(path), now, closed: None };
         kept.write()?;
         Ok((RunState(Arc::new(Mutex::new(kept))), last))
     }
@@ -82,15 +85,27 @@ impl RunState {
         kept.now.epoch
     }
 
-    /// Keeps the interface's counters at a close, and its time, ms from the Unix epoch.
+    /// Notes the interface's counters at a published close, and its time, ms from the Unix epoch.
+    pub fn closed(&self, interface: &WatchedInterface, packets: u64, closed_ms: i64) {
+        let WatchedInterface { boot_id, name, index } = interface.clone();
+        self.lock().closed = Some(LastClose { boot_id, interface: name, index, packets, closed_ms, epoch: 0 });
+    }
+
+    /// Keeps the last close, now that no kill of the agent can lose what was published before it: the next run counts its
+    /// gap from there.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn closed(&self, interface: &WatchedInterface, packets: u64, closed_ms: i64) -> anyhow::Result<()> {
+    pub fn keep(&self) -> anyhow::Result<()> {
         let mut kept = self.lock();
-        let WatchedInterface { boot_id, name, index } = interface.clone();
-        kept.now = LastClose { boot_id, interface: name, index, packets, closed_ms, epoch: kept.now.epoch };
+        let Some(closed) = kept.closed.take() else { return Ok(()) };
+        kept.now = LastClose { epoch: kept.now.epoch, ..closed };
         kept.write()
+    }
+
+    /// Whether a close waits to be kept.
+    pub fn has_closed(&self) -> bool {
+        self.lock().closed.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -157,7 +172,9 @@ mod tests {
         let eth0 = interface(2);
         let (first, none) = RunState::open(folder.path(), "a").unwrap();
         assert_eq!(eth0.gap(&none, 1000), (0, 0));
-        first.closed(&eth0, 1000, wall_clock_ns() / 1_000_000 - 5000).unwrap();
+        first.closed(&eth0, 1000, wall_clock_ns() / 1_000_000 - 5000);
+        assert_eq!(RunState::open(folder.path(), "a").unwrap().1, LastClose { epoch: first.epoch(), ..none });
+        first.keep().unwrap();
         let (second, last) = RunState::open(folder.path(), "a").unwrap();
         assert!(second.epoch() > first.epoch());
         let (packets, ms) = eth0.gap(&last, 1234);
