@@ -108,7 +108,7 @@ impl CollectPublishing {
                     let (before, clamped, ends) = (*self.publisher.published(), closing.clamped, closing.ends);
                     self.publisher.close(closing, self.sink.as_mut())?;
                     if ends == Ends::Epoch {
-                        self.publisher.begin_epoch(self.options.run.epoch_after(self.publisher.epoch()));
+                        self.publisher.begin_epoch(&self.options.run);
                     }
                     let here = self.publisher.published().since(&before);
                     self.options.published.published(worker, &here, clamped);

@@ -270,7 +270,8 @@ impl<I: Input> Listening<I> {
         let skipped = std::mem::take(&mut self.skipped);
         let closing = CollectClosing { start_ms: self.table.open_ms(), ends, skipped, clamped, exporters, load };
         self.hand_over.send(Work::Close(closing))?;
-        if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
+        let Identity { worker, workers, .. } = self.options.identity;
+        if let Err(error) = self.options.states.save((worker, workers), &self.decoder) {
             if self.throttle.allow("state") {
                 tracing::warn!(
                     "{error:#}: after a restart, records will wait until exporters send their templates again"

@@ -3,6 +3,7 @@
 use super::notice::Notice;
 use super::table::{EncodedRoutes, Flows};
 use crate::filter::{FilterCounts, FilterSets};
+use crate::line::state::RunState;
 use crate::proto;
 use crate::publish::messages::{Messages, counter, volume};
 use crate::publish::{Identity, Published, Sink};
@@ -79,14 +80,10 @@ impl CollectPublisher {
         self.messages.identity().worker
     }
 
-    /// The epoch of the messages.
-    pub fn epoch(&self) -> u64 {
-        self.messages.identity().epoch
-    }
-
-    /// Begins a later epoch, whose messages are numbered from 0 and whose sums begin at 0.
-    pub fn begin_epoch(&mut self, epoch: u64) {
-        self.messages.begin_epoch(epoch);
+    /// Goes into the run's next epoch, whose messages are numbered from 0 and whose sums begin at 0.
+    pub fn begin_epoch(&mut self, run: &RunState) {
+        let before = self.messages.identity().epoch;
+        self.messages.begin_epoch(run.epoch_after(before));
         self.epoch = Default::default();
     }
 

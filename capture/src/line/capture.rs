@@ -28,10 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a worker waits for packets before it checks the clock.
+/// Maximum time that a worker waits for packets before it checks the clock, or for closed intervals before it checks
+/// whether published ones are safe.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How often to look whether what was published is safe.
-const KEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// The parts of a worker other than its source and sink.
 pub struct CaptureOptions {
@@ -408,18 +407,22 @@ struct CapturePublishing {
 impl CapturePublishing {
     /// Publishes intervals until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
-        loop {
-            self.keep();
-            let handed_over = match self.interface.is_some() && self.run.has_closed() {
-                true => closed.recv_timeout(KEEP_EVERY),
-                false => closed.recv().map_err(RecvTimeoutError::from),
-            };
-            match handed_over {
-                Ok(handed_over) => self.publish(handed_over, give_back)?,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(self.outcome()),
+        while let Some(handed_over) = self.next(closed) {
+            self.publish(handed_over, give_back)?;
+        }
+        Ok(self.outcome())
+    }
+
+    /// The next closed interval; keeps the last close meanwhile.
+    fn next(&self, closed: &Receiver<HandedOver>) -> Option<HandedOver> {
+        self.keep();
+        while self.interface.is_some() && self.run.has_closed() {
+            match closed.recv_timeout(PATIENCE) {
+                Err(RecvTimeoutError::Timeout) => self.keep(),
+                handed_over => return handed_over.ok(),
             }
         }
+        closed.recv().ok()
     }
 
     fn publish(&mut self, handed_over: HandedOver, give_back: &Sender<Records>) -> anyhow::Result<()> {

@@ -199,6 +199,7 @@ mod tests {
         let second = first.epoch_after(first.epoch());
         assert_eq!((second, first.epoch_after(ahead.epoch + 1)), (ahead.epoch + 2, second));
         assert_eq!(first.epoch_after(second), ahead.epoch + 3);
+        assert_eq!(first.epoch_after(first.epoch() - 2), ahead.epoch + 3, "one that missed an epoch");
         assert_eq!(open().epoch(), ahead.epoch + 4, "a run that never closed an interval");
         assert_eq!(open().epoch(), ahead.epoch + 5);
     }

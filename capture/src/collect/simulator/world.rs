@@ -218,7 +218,7 @@ fn publish(publisher: &mut CollectPublisher, work: &Receiver<Work>, give_back: &
                 let ends = closing.ends;
                 publisher.close(closing, kept).unwrap();
                 if ends == Ends::Epoch {
-                    publisher.begin_epoch(publisher.epoch() + 1);
+                    publisher.begin_epoch(&RunState::default());
                 }
             }
             Work::Notices(start_ms, notices) => publisher.notices(start_ms, &notices, kept).unwrap(),
@@ -267,7 +267,8 @@ impl World {
         match step {
             Step::Wait(seconds) => self.pass(i64::from(*seconds) * 1000),
             Step::Clock(ms) => {
-                self.clock.off_ms.set(self.clock.off_ms.get() + ms);
+                // Not before 1970.
+                self.clock.off_ms.set((self.clock.off_ms.get() + ms).max(-self.now_ms.get()));
                 self.happened.heard.push(Heard::Clock(self.clock.off_ms.get()));
                 self.deliver();
             }

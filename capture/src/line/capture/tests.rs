@@ -1,19 +1,19 @@
 use super::*;
 use crate::metrics::Metrics;
 use crate::proto;
-use crate::publish::Encoded;
+use crate::publish::{Encoded, NoSink};
 use std::sync::atomic::AtomicU64;
 
 /// A sink whose messages wait in memory, so many octets.
 struct Waiting(Arc<AtomicU64>);
 
 impl Sink for Waiting {
-    fn flows(&mut self, _: Encoded<'_>) -> anyhow::Result<()> {
-        Ok(())
+    fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
+        NoSink.flows(message)
     }
 
-    fn counters(&mut self, _: &proto::CounterMessage) -> anyhow::Result<()> {
-        Ok(())
+    fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+        NoSink.counters(message)
     }
 
     fn queued_octets(&self) -> u64 {
