@@ -1,4 +1,4 @@
-//! A collector's input in tests: the test adds messages and sets the clock.
+//! A collector's input in tests: the test adds messages, lets time pass and steps the clock.
 
 use super::exporter::origin::Session;
 use super::listen::Input;
@@ -13,7 +13,9 @@ pub type Datagrams = VecDeque<(Session, Vec<u8>)>;
 
 #[derive(Clone, Default)]
 pub struct Ears {
+    /// The time that passes evenly, and how far the host's clock is ahead of it.
     pub now_ms: Rc<Cell<i64>>,
+    pub off_ms: Rc<Cell<i64>>,
     pub waiting: Rc<RefCell<Datagrams>>,
     /// Datagrams that found the socket full.
     pub dropped: Rc<Cell<u64>>,
@@ -21,6 +23,10 @@ pub struct Ears {
 
 impl Input for Ears {
     fn now_ns(&self) -> i64 {
+        (self.now_ms.get() + self.off_ms.get()) * 1_000_000
+    }
+
+    fn steady_ns(&self) -> i64 {
         self.now_ms.get() * 1_000_000
     }
 

@@ -5,7 +5,7 @@ use super::listening::{CollectOptions, Listening, Work};
 use super::nprobe::Inbox;
 use super::nprobe::kafka::{Committer, Taken};
 use super::outcome::CollectOutcome;
-use super::publish::CollectPublisher;
+use super::publish::{CollectPublisher, Ends};
 use super::table::Flows;
 use crate::line::Worker;
 use crate::publish::messages::complete_load;
@@ -105,8 +105,11 @@ impl CollectPublishing {
                 Work::Close(mut closing) => {
                     complete_load(&mut closing.load, self.sink.as_ref());
                     self.options.metrics.collected(&closing.exporters);
-                    let (before, clamped) = (*self.publisher.published(), closing.clamped);
+                    let (before, clamped, ends) = (*self.publisher.published(), closing.clamped, closing.ends);
                     self.publisher.close(closing, self.sink.as_mut())?;
+                    if ends == Ends::Epoch {
+                        self.publisher.begin_epoch(&self.options.run);
+                    }
                     let here = self.publisher.published().since(&before);
                     self.options.published.published(worker, &here, clamped);
                 }

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Octets to ask for as a socket's buffer; the system may give less (net.core.rmem_max).
 const BUFFER: usize = 32 << 20;
@@ -45,8 +45,11 @@ impl FromStr for Listen {
 
 /// A worker's inputs and clock: sockets and the host's clock, or those of a simulation.
 pub trait Input {
-    /// ns from the Unix epoch.
+    /// The host's clock, ns from the Unix epoch.
     fn now_ns(&self) -> i64;
+
+    /// Time by a clock that nobody sets, ns from any beginning.
+    fn steady_ns(&self) -> i64;
 
     /// Waits for messages, and passes each on with its session and arrival time, ns from the Unix epoch, while `take`
     /// wants more. True if more may be waiting already.
@@ -68,6 +71,7 @@ struct ExporterStream {
 
 /// The inputs of one worker.
 pub struct Ports {
+    opened: Instant,
     sockets: Vec<UdpSocket>,
     /// The port of each socket, as the system gave it.
     ports: Vec<u16>,
@@ -103,7 +107,17 @@ impl Ports {
         let dropped = vec![(0, 0); sockets.len()];
         let port = |socket: &UdpSocket| socket.local_addr().map_or(0, |local| local.port());
         let ports = sockets.iter().map(port).collect();
-        Ok(Ports { sockets, ports, dropped, listeners, streams: Vec::new(), wake: None, buffer, broken: 0 })
+        Ok(Ports {
+            opened: Instant::now(),
+            sockets,
+            ports,
+            dropped,
+            listeners,
+            streams: Vec::new(),
+            wake: None,
+            buffer,
+            broken: 0,
+        })
     }
 
     /// The UDP ports that it listens on, as the system gave them.
@@ -128,6 +142,10 @@ impl Ports {
 impl Input for Ports {
     fn now_ns(&self) -> i64 {
         wall_clock_ns()
+    }
+
+    fn steady_ns(&self) -> i64 {
+        self.opened.elapsed().as_nanos() as i64
     }
 
     /// Must be called before the system drops 2^32 more datagrams.
@@ -284,7 +302,6 @@ fn cannot(address: SocketAddr, protocol: &str) -> String {
 mod tests {
     use super::*;
     use std::io::Write as _;
-    use std::time::Instant;
 
     fn local() -> Listen {
         "127.0.0.1:0".parse().unwrap()

@@ -15,13 +15,14 @@ use super::notice::{Notice, Notices};
 use super::nprobe::Inbox;
 use super::nprobe::kafka::Taken;
 use super::outcome::CollectOutcome;
-use super::publish::CollectClosing;
+use super::publish::{CollectClosing, Ends};
 use super::record::{GivenName, Imported, InterfaceCounters, NatEvent};
 use super::report::ExporterReports;
 use super::states::States;
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::filter::FilterSets;
 use crate::host::ThreadLoad;
+use crate::line::state::RunState;
 use crate::proto;
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::{Identity, Published};
@@ -40,6 +41,8 @@ const GRACE_MS: i64 = 200;
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;
+/// A clock that deviates by more from the steady one was set, ms.
+const CLOCK_SET_MS: i64 = 20;
 /// How long a stopping worker still reads datagrams that had arrived.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,8 @@ pub struct CollectOptions {
     pub max_entries: usize,
     pub filters: Arc<FilterSets>,
     pub states: States,
+    /// The state that it shares with the other workers.
+    pub run: RunState,
     pub metrics: CollectMetrics,
     pub published: PublishMetrics,
     pub stop: Arc<AtomicBool>,
@@ -81,6 +86,8 @@ pub struct Listening<I> {
     clamped: Clamped,
     /// Intervals that time jumped over and no closing record has reported yet.
     skipped: u64,
+    /// How far the host's clock is ahead of the steady one, ms.
+    ahead_ms: i64,
     load: ThreadLoad,
     throttle: Throttle,
 }
@@ -111,9 +118,11 @@ impl<I: Input> Listening<I> {
             reports: ExporterReports::default(),
             clamped: Clamped::default(),
             skipped: 0,
+            ahead_ms: 0,
             load: ThreadLoad::begin(),
             throttle: Throttle::default(),
         };
+        listening.ahead_ms = listening.clocks().1;
         // Closing records report this run alone.
         listening.exporters();
         listening
@@ -144,11 +153,12 @@ impl<I: Input> Listening<I> {
     /// If publishing has ended.
     pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
+        self.follow_clock()?;
         let more = self.hear(patience)?;
-        let now_ms = self.input.now_ns() / 1_000_000;
+        let now_ms = self.follow_clock()?;
         while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
             let open = self.table.open_ms();
-            self.close(false)?;
+            self.close(Ends::Interval)?;
             let next = now_ms.div_euclid(interval_ms) * interval_ms;
             let behind = (next - open) / interval_ms;
             if behind > MOST_BEHIND {
@@ -161,13 +171,37 @@ impl<I: Input> Listening<I> {
         Ok(more)
     }
 
+    /// The host's clock, and how far it is ahead of the steady one, ms.
+    fn clocks(&self) -> (i64, i64) {
+        let now_ms = self.input.now_ns() / 1_000_000;
+        (now_ms, now_ms - self.input.steady_ns() / 1_000_000)
+    }
+
+    /// Returns the host's clock, ms. Where it was set, moves remembered times with it; where it was set back before the
+    /// open interval, closes that, and begins a new epoch, in which times may come again.
+    fn follow_clock(&mut self) -> anyhow::Result<i64> {
+        let (now_ms, ahead_ms) = self.clocks();
+        let by_ms = ahead_ms - self.ahead_ms;
+        if by_ms.abs() > CLOCK_SET_MS {
+            self.ahead_ms = ahead_ms;
+            self.decoder.clock_set(by_ms);
+            self.notices.clock_set(by_ms);
+        }
+        if now_ms < self.table.open_ms() {
+            self.close(Ends::Epoch)?;
+            let interval_ms = i64::from(self.options.identity.interval_ms);
+            self.table.open(now_ms.div_euclid(interval_ms) * interval_ms);
+        }
+        Ok(now_ms)
+    }
+
     /// Closes the open interval as the last one.
     ///
     /// # Errors
     /// If publishing has ended.
     pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
         self.decoder.end();
-        self.close(true)?;
+        self.close(Ends::Run)?;
         if let Some(inbox) = self.inbox.take() {
             inbox.close();
         }
@@ -213,7 +247,7 @@ impl<I: Input> Listening<I> {
             }))
     }
 
-    fn close(&mut self, last: bool) -> anyhow::Result<()> {
+    fn close(&mut self, ends: Ends) -> anyhow::Result<()> {
         self.decoder.expire(self.input.now_ns() / 1_000_000);
         self.hand_over.flows(&mut self.table)?;
         self.hand_over.notices(self.table.open_ms(), &mut self.notices)?;
@@ -234,9 +268,10 @@ impl<I: Input> Listening<I> {
         };
         let clamped = clamped.future + clamped.old - before.future - before.old;
         let skipped = std::mem::take(&mut self.skipped);
-        let closing = CollectClosing { start_ms: self.table.open_ms(), last, skipped, clamped, exporters, load };
+        let closing = CollectClosing { start_ms: self.table.open_ms(), ends, skipped, clamped, exporters, load };
         self.hand_over.send(Work::Close(closing))?;
-        if let Err(error) = self.options.states.save(self.options.identity.worker, &self.decoder) {
+        let Identity { worker, workers, .. } = self.options.identity;
+        if let Err(error) = self.options.states.save((worker, workers), &self.decoder) {
             if self.throttle.allow("state") {
                 tracing::warn!(
                     "{error:#}: after a restart, records will wait until exporters send their templates again"

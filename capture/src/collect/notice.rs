@@ -75,6 +75,16 @@ impl Notices {
         self.counters.forgotten() + self.names.forgotten()
     }
 
+    /// Moves all times along with the host's clock.
+    pub fn clock_set(&mut self, by_ms: i64) {
+        self.counters.clock_set(by_ms, |counted| {
+            if let Some((at_ms, _)) = &mut counted.lower {
+                *at_ms = at_ms.saturating_add(by_ms);
+            }
+        });
+        self.names.clock_set(by_ms, |_| {});
+    }
+
     /// Takes those that wait.
     pub fn take(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.queue)

@@ -3,6 +3,7 @@
 use super::notice::Notice;
 use super::table::{EncodedRoutes, Flows};
 use crate::filter::{FilterCounts, FilterSets};
+use crate::line::state::RunState;
 use crate::proto;
 use crate::publish::messages::{Messages, counter, volume};
 use crate::publish::{Identity, Published, Sink};
@@ -10,12 +11,22 @@ use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What ends with a closing record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ends {
+    #[default]
+    Interval,
+    /// The epoch, too: the clock was set back.
+    Epoch,
+    /// The run, too: nothing follows.
+    Run,
+}
+
 /// Inputs of a closing record other than the flows.
 #[derive(Clone, Debug, Default)]
 pub struct CollectClosing {
     pub start_ms: i64,
-    /// Nothing follows.
-    pub last: bool,
+    pub ends: Ends,
     /// Empty intervals before this one that get no closing record, because time jumped.
     pub skipped: u64,
     /// Records whose times were not accepted.
@@ -45,7 +56,8 @@ pub struct CollectPublisher {
     since: BTreeMap<i64, Since>,
     notified: Notified,
     published: Published,
-    clamped: u64,
+    /// Packets and octets, and records whose times were not accepted, since the epoch's start.
+    epoch: (Volume, u64),
     filters: FilterCounts,
     routes: EncodedRoutes,
 }
@@ -58,7 +70,7 @@ impl CollectPublisher {
             since: BTreeMap::new(),
             notified: Notified::default(),
             published: Published::default(),
-            clamped: 0,
+            epoch: Default::default(),
             filters: FilterCounts::new(filters),
             routes: EncodedRoutes::default(),
         }
@@ -68,7 +80,14 @@ impl CollectPublisher {
         self.messages.identity().worker
     }
 
-    /// Since the epoch's start.
+    /// Goes into the run's next epoch, whose messages are numbered from 0 and whose sums begin at 0.
+    pub fn begin_epoch(&mut self, run: &RunState) {
+        let before = self.messages.identity().epoch;
+        self.messages.begin_epoch(run.epoch_after(before));
+        self.epoch = Default::default();
+    }
+
+    /// Since the start.
     pub fn published(&self) -> &Published {
         &self.published
     }
@@ -100,6 +119,7 @@ impl CollectPublisher {
         since.records += here.records;
         since.volume += here.volume;
         self.published.flow += here.volume;
+        self.epoch.0 += here.volume;
         self.published.flow_records += here.records;
         self.published.batches += here.batches;
         Ok(())
@@ -137,7 +157,7 @@ impl CollectPublisher {
         let mut since = std::mem::take(&mut self.since);
         let own = since.remove(&closing.start_ms).unwrap_or_default();
         let Notified { nat_events, interface_counters, names } = std::mem::take(&mut self.notified);
-        self.clamped += closing.clamped;
+        self.epoch.1 += closing.clamped;
         self.published.closings += 1;
         // All imported packets are in records: a collector drops none in between.
         let conservation = |of: Volume, clamped: u64| proto::Conservation {
@@ -158,8 +178,8 @@ impl CollectPublisher {
         let stated = proto::ClosingRecord {
             records: own.records + late.iter().map(|late| late.records).sum::<u64>(),
             interval: Some(conservation(own.volume, closing.clamped)),
-            epoch_total: Some(conservation(self.published.flow, self.clamped)),
-            last: closing.last,
+            epoch_total: Some(conservation(self.epoch.0, self.epoch.1)),
+            last: closing.ends == Ends::Run,
             load: Some(closing.load),
             skipped_intervals: closing.skipped,
             late,
@@ -279,7 +299,7 @@ mod tests {
             )
             .unwrap();
         publisher
-            .close(CollectClosing { start_ms: OPEN + 10_000, last: true, ..CollectClosing::default() }, &mut kept)
+            .close(CollectClosing { start_ms: OPEN + 10_000, ends: Ends::Run, ..CollectClosing::default() }, &mut kept)
             .unwrap();
 
         let sequences: Vec<_> = kept.0.iter().map(|message| message.sequence).collect();

@@ -76,6 +76,19 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
         }
     }
 
+    /// Moves all times along with the host's clock.
+    pub(super) fn clock_set(&mut self, by_ms: i64, mut also: impl FnMut(&mut V)) {
+        for of in self.senders.values_mut() {
+            for at_ms in [&mut of.heard_ms, &mut of.searched_ms] {
+                *at_ms = at_ms.saturating_add(by_ms);
+            }
+            for (at_ms, value) in of.known.values_mut() {
+                *at_ms = at_ms.saturating_add(by_ms);
+                also(value);
+            }
+        }
+    }
+
     /// Makes room for one more entry of a sender: among its own if it has too many; else it drops the sender with most
     /// entries, or, of too many senders, the one with fewest.
     fn make_room(&mut self, sender: &Address, now_ms: i64) -> Result<(), Full> {

@@ -37,11 +37,17 @@ impl States {
         }
     }
 
-    pub fn save(&self, worker: u32, decoder: &Decoder) -> anyhow::Result<()> {
+    /// Saves the state of one of `workers` workers. Each has restored the files of all earlier ones, so the first removes
+    /// those of workers that there are no more: by a clock that was set back since, they would seem newer.
+    pub fn save(&self, (worker, workers): (u32, u32), decoder: &Decoder) -> anyhow::Result<()> {
         let path = self.path(worker);
         let beside = path.with_extension("new");
         fs::write(&beside, decoder.save())
             .and_then(|()| fs::rename(&beside, &path))
-            .with_context(|| format!("cannot write {}", path.display()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        if worker == 0 {
+            (workers..).map(|gone| fs::remove_file(self.path(gone))).take_while(Result::is_ok).for_each(drop);
+        }
+        Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crate::collect::states::States;
 use crate::config::Config;
 use crate::filter::FilterSets;
 use crate::line::destination::{Destination, Target};
-use crate::line::state::new_epoch;
+use crate::line::state::RunState;
 use crate::line::watch;
 use crate::metrics::Metrics;
 use crate::publish::metrics::PublishMetrics;
@@ -108,7 +108,8 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
 
     let (collected, published) = (CollectMetrics::new(&metrics), PublishMetrics::new(&metrics));
     let started = Instant::now();
-    let epoch = new_epoch(0);
+    let (run, _) = RunState::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
+    let epoch = run.epoch();
     let addresses = ports[0].addresses()?;
     let listed: Vec<String> = (addresses.iter().map(ToString::to_string))
         .chain(args.nprobe_kafka.iter().map(ToString::to_string))
@@ -126,6 +127,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
                 max_entries: (config.limits.max_records_per_interval / workers as usize).max(1),
                 filters: Arc::clone(&filters),
                 states: states.clone(),
+                run: run.clone(),
                 metrics: collected.clone(),
                 published: published.clone(),
                 stop: Arc::clone(&asked.stop),

@@ -9,7 +9,7 @@ use crate::line::capture::{self, CaptureOptions, CaptureWorker, Outcome};
 use crate::line::destination::{Destination, Target};
 use crate::line::metrics::CaptureMetrics;
 use crate::line::reload::Reload;
-use crate::line::state::new_epoch;
+use crate::line::state::RunState;
 use crate::metrics::Metrics;
 use crate::publish::Identity;
 use crate::publish::kafka::Refused;
@@ -116,12 +116,13 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     let started = Instant::now();
     let input = Input::open(args, &asked)?;
     let time_shift_ms = input.shift_ms();
-    let epoch = new_epoch(0);
+    let run = RunState::default();
+    let epoch = run.epoch();
 
     let metrics = Metrics::new(&config.probe);
     let target = Destination::open(args.to, args.workers, false, &config, &metrics, &asked).map_err(Failure::start)?;
     let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
-    let replaying = Replaying { args, config: &config, epoch, captured, published, target: &target, asked: &asked };
+    let replaying = Replaying { args, config: &config, run, captured, published, target: &target, asked: &asked };
     let done = input.replay(&replaying);
     // If both failed, the target's error gives the reason.
     target.finish().map_err(|error| if error.is::<Refused>() { Failure::start(error) } else { error.into() })?;
@@ -284,7 +285,7 @@ struct Feed<'a, S> {
 struct Replaying<'a> {
     args: &'a ReadArgs,
     config: &'a Config,
-    epoch: u64,
+    run: RunState,
     captured: CaptureMetrics,
     published: PublishMetrics,
     target: &'a Destination,
@@ -303,7 +304,7 @@ impl Replaying<'_> {
                 let options = CaptureOptions {
                     identity: Identity {
                         time_shift_ms: feed.shift_ms,
-                        ..config.identity(number, args.workers, self.epoch, feed.name.clone())
+                        ..config.identity(number, args.workers, self.run.epoch(), feed.name.clone())
                     },
                     packets: config.packets,
                     meter: meter.clone(),
@@ -315,6 +316,7 @@ impl Replaying<'_> {
                     interface: None,
                     reload: Reload::default(),
                     stop: Arc::default(),
+                    run: self.run.clone(),
                     metrics: self.captured.clone(),
                     published: self.published.clone(),
                 };

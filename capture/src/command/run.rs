@@ -10,7 +10,7 @@ use crate::line::capture::{self, CaptureOptions, CaptureWorker, InterfaceWitness
 use crate::line::destination::Target;
 use crate::line::metrics::CaptureMetrics;
 use crate::line::reload::{self, Reload, Settings};
-use crate::line::state::{self, StateFile};
+use crate::line::state::{LastClose, RunState, WatchedInterface};
 use crate::line::watch;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
@@ -117,15 +117,13 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let listed: Vec<String> = kept.iter().map(ToString::to_string).collect();
     tracing::info!("capabilities kept: {}", if listed.is_empty() { "none".to_owned() } else { listed.join(", ") });
     let loopback = interface.as_ref().is_some_and(|interface| interface.loopback);
-    let kept = interface.as_ref().and_then(|interface| {
-        StateFile::open(&config.state_dir, &config.probe, interface)
-            .inspect_err(|error| tracing::warn!("{error:#}: gaps between runs will be unknown"))
-            .ok()
+    let (state, last) = RunState::open(&config.state_dir, &config.probe).unwrap_or_else(|error| {
+        tracing::warn!("{error:#}: gaps between runs will be unknown");
+        (RunState::default(), LastClose::default())
     });
-    let (epoch, gap, state) = match kept {
-        Some((file, last)) => (file.epoch(), file.gap(&last, base.packets(loopback)), Some(file)),
-        None => (state::new_epoch(0), (0, 0), None),
-    };
+    let epoch = state.epoch();
+    let watched = interface.as_ref().map(WatchedInterface::new).unwrap_or_default();
+    let gap = watched.gap(&last, base.packets(loopback));
     let metrics = Metrics::open(&config.probe, config.metrics.listen).map_err(Failure::start)?;
     let (captured, published) = (CaptureMetrics::new(&metrics), PublishMetrics::new(&metrics));
     let kafka_metrics = KafkaMetrics::new(&metrics);
@@ -138,7 +136,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
-    let mut witness = counters.map(|counters| InterfaceWitness { counters, loopback, base, state });
+    let mut witness = counters.map(|counters| InterfaceWitness { counters, watched, loopback, base });
     let reload = Reload::default();
     let parts = (0..).zip(rings).map(|(number, ring)| {
         let options = CaptureOptions {
@@ -156,6 +154,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
             interface: witness.take(),
             reload: reload.clone(),
             stop: Arc::clone(&asked.stop),
+            run: state.clone(),
             metrics: captured.clone(),
             published: published.clone(),
         };
@@ -180,6 +179,11 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
         tracing::warn!("{error:#}");
     }
     let mut summary = Summary { seconds: started.elapsed().as_secs_f64(), epoch, ..Summary::default() };
+    if flushed.is_ok() {
+        if let Err(error) = state.keep() {
+            tracing::warn!("{error:#}: the next run will not know how much it missed");
+        }
+    }
     let mut failed = flushed.err();
     for outcome in outcomes {
         match outcome {

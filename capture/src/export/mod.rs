@@ -222,6 +222,10 @@ impl Sink for ExportSink {
         self.main.queued_octets()
     }
 
+    fn unsaved_octets(&self) -> u64 {
+        self.main.unsaved_octets()
+    }
+
     fn spooled_octets(&self) -> u64 {
         self.main.spooled_octets()
     }

@@ -5,7 +5,7 @@
 use super::Worker;
 use super::metrics::CaptureMetrics;
 use super::reload::Reload;
-use super::state::{StateFile, new_epoch};
+use super::state::{RunState, WatchedInterface};
 use crate::config::{PacketsConfig, Tunnels};
 use crate::host::{self, ThreadLoad, wall_clock_ns};
 use crate::meter::record::Records;
@@ -23,12 +23,13 @@ use crate::source::{Next, Polled, Source, Witness};
 use crate::throttle::Throttle;
 use anyhow::Context as _;
 use arrayvec::ArrayVec;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a worker waits for packets before it checks the clock.
+/// Maximum time that a worker waits for packets before it checks the clock, or for closed intervals before it checks
+/// whether published ones are safe.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The parts of a worker other than its source and sink.
@@ -54,6 +55,8 @@ pub struct CaptureOptions {
     pub reload: Reload,
     /// Set to end the worker in an orderly way.
     pub stop: Arc<AtomicBool>,
+    /// The state that it shares with the other workers.
+    pub run: RunState,
     /// Where it counts.
     pub metrics: CaptureMetrics,
     pub published: PublishMetrics,
@@ -62,12 +65,12 @@ pub struct CaptureOptions {
 /// The interface's own counters, as worker 0 reports them.
 pub struct InterfaceWitness {
     pub counters: InterfaceCounters,
+    /// Its name for the next run, which learns of its counters at the last published close.
+    pub watched: WatchedInterface,
     /// Whether it is the loopback.
     pub loopback: bool,
     /// Their values at the start of the epoch.
     pub base: InterfaceStatistics,
-    /// File in which the interface's counters at the last published close are kept for the next run.
-    pub state: Option<StateFile>,
 }
 
 /// The outcome of a worker.
@@ -89,7 +92,7 @@ pub type CaptureWorker = Worker<bool, Outcome>;
 ///
 /// # Errors
 /// If a thread cannot be started.
-pub fn start<S>(source: S, sink: Box<dyn Sink>, mut options: CaptureOptions) -> anyhow::Result<CaptureWorker>
+pub fn start<S>(source: S, sink: Box<dyn Sink>, options: CaptureOptions) -> anyhow::Result<CaptureWorker>
 where
     S: Source + Send + 'static,
 {
@@ -101,7 +104,8 @@ where
         metrics: options.metrics.clone(),
         published: options.published.clone(),
         sink,
-        state: options.interface.as_mut().and_then(|witness| witness.state.take()),
+        run: options.run.clone(),
+        interface: options.interface.as_ref().map(|witness| witness.watched.clone()),
         throttle: Throttle::default(),
     };
     let capture = move |closings, recycled| {
@@ -394,18 +398,31 @@ struct CapturePublishing {
     metrics: CaptureMetrics,
     published: PublishMetrics,
     sink: Box<dyn Sink>,
-    /// Where the last close is kept for the next epoch.
-    state: Option<StateFile>,
+    run: RunState,
+    /// The interface whose counters are kept for the next run.
+    interface: Option<WatchedInterface>,
     throttle: Throttle,
 }
 
 impl CapturePublishing {
     /// Publishes intervals until the worker ends.
     fn run(mut self, closed: &Receiver<HandedOver>, give_back: &Sender<Records>) -> anyhow::Result<Outcome> {
-        for handed_over in closed {
+        while let Some(handed_over) = self.next(closed) {
             self.publish(handed_over, give_back)?;
         }
         Ok(self.outcome())
+    }
+
+    /// The next closed interval; keeps the last close meanwhile.
+    fn next(&self, closed: &Receiver<HandedOver>) -> Option<HandedOver> {
+        self.keep();
+        while self.interface.is_some() && self.run.has_closed() {
+            match closed.recv_timeout(PATIENCE) {
+                Err(RecvTimeoutError::Timeout) => self.keep(),
+                handed_over => return handed_over.ok(),
+            }
+        }
+        closed.recv().ok()
     }
 
     fn publish(&mut self, handed_over: HandedOver, give_back: &Sender<Records>) -> anyhow::Result<()> {
@@ -414,13 +431,10 @@ impl CapturePublishing {
         let before = (*self.publisher.published(), *self.publisher.witness());
         self.publisher.publish(&mut closing, &self.pace, self.sink.as_mut())?;
         if closing.interval.ends_epoch {
-            let epoch = new_epoch(self.publisher.epoch());
-            tracing::warn!(worker = self.worker, epoch, "the clock was set back: beginning a new epoch");
-            self.publisher.begin_epoch(epoch);
-            self.state.iter_mut().for_each(|state| state.set_epoch(epoch));
+            self.publisher.begin_epoch(self.run.epoch_after(self.publisher.epoch()));
         }
-        if let Some(counted) = counted {
-            self.keep(&counted);
+        if let (Some(interface), Some(counted)) = (&self.interface, counted) {
+            self.run.closed(interface, counted.packets, counted.at_ms);
         }
         let worker = self.worker;
         let (published, witness) = (self.publisher.published(), self.publisher.witness());
@@ -448,10 +462,13 @@ impl CapturePublishing {
         }
     }
 
-    /// Saves the interface's counters at a published close: after a crash, packets are missing from this point on.
-    fn keep(&self, counted: &InterfaceCount) {
-        let Some(state) = &self.state else { return };
-        if let Err(error) = state.write(counted.packets, counted.at_ms) {
+    /// Keeps the last close once all messages are in Kafka or in the spool: after a crash, packets are missing from there
+    /// on.
+    fn keep(&self) {
+        if self.interface.is_none() || self.sink.unsaved_octets() > 0 {
+            return;
+        }
+        if let Err(error) = self.run.keep() {
             if self.throttle.allow("state") {
                 tracing::warn!("{error:#}: the next run will not know how much it missed");
             }
@@ -461,3 +478,5 @@ impl CapturePublishing {
 
 #[cfg(test)]
 mod simulator;
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,9 @@
 //! that point was *retransmitted*, unless it fills a hole soon after the hole appeared: then later segments had
 //! *overtaken* it. "Soon" means within the handshake's round trip, or 3 ms if that is unknown, as in Wireshark; a hole
 //! that is filled later was a loss upstream of the probe.
+//!
+//! A segment far ahead may be out of the window, by an attacker or a broken device. It counts as part of the stream only
+//! once another one is near it.
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
@@ -11,6 +14,8 @@ use arrayvec::ArrayVec;
 
 /// Holes remembered in each direction; a further one replaces the oldest.
 const HOLES: usize = 4;
+/// How far ahead of the stream a segment must be for the next one to confirm it, octets.
+const FAR: u32 = 1 << 18;
 /// How soon a hole must be filled if no round trip is known, µs.
 const SOON_US: u32 = 3_000;
 
@@ -29,8 +34,16 @@ struct SegmentStream {
     known: bool,
     /// The sequence number after the last octet seen.
     next: u32,
-    /// Its holes; most streams never have any.
-    holes: Option<Box<ArrayVec<Hole, HOLES>>>,
+    /// Most streams never have any.
+    disorder: Option<Box<Disorder>>,
+}
+
+/// What is missing from a stream, and what does not fit into it.
+#[derive(Clone, Debug, Default)]
+struct Disorder {
+    holes: ArrayVec<Hole, HOLES>,
+    /// A segment far ahead, where it begins and ends, until the stream goes on elsewhere.
+    far: Option<(u32, u32)>,
 }
 
 /// A part of a stream that was not seen yet.
@@ -170,9 +183,25 @@ enum SegmentPlace {
 impl SegmentStream {
     fn place(&mut self, segment: &Tcp, end: u32, now_us: u32, soon_us: u32) -> SegmentPlace {
         let from = segment.sequence;
+        if self.known && !before(from, self.next) && from.wrapping_sub(self.next) > FAR {
+            let disorder = self.disorder.get_or_insert_default();
+            match disorder.far.take() {
+                Some((begins, ends)) if from.wrapping_sub(begins) <= FAR => {
+                    self.open(self.next, begins, now_us);
+                    self.next = ends;
+                }
+                _ => {
+                    disorder.far = Some((from, end));
+                    return SegmentPlace::New;
+                }
+            }
+        }
         if !self.known || !before(from, self.next) {
             if self.known && from != self.next {
                 self.open(self.next, from, now_us);
+            }
+            if let Some(disorder) = &mut self.disorder {
+                disorder.far = None;
             }
             self.known = true;
             self.next = end;
@@ -194,7 +223,7 @@ impl SegmentStream {
     }
 
     fn open(&mut self, from: u32, to: u32, since_us: u32) {
-        let holes = self.holes.get_or_insert_default();
+        let holes = &mut self.disorder.get_or_insert_default().holes;
         if holes.is_full() {
             holes.remove(0);
         }
@@ -203,7 +232,7 @@ impl SegmentStream {
 
     /// Removes a segment's octets from the hole that it lies in; returns when that hole appeared.
     fn fill(&mut self, from: u32, end: u32) -> Option<u32> {
-        let holes = self.holes.as_mut()?;
+        let holes = &mut self.disorder.as_mut()?.holes;
         let number = holes.iter().position(|hole| !before(from, hole.from) && !before(hole.to, end))?;
         let Hole { from: start, to, since_us } = holes[number];
         match (start == from, to == end) {
@@ -217,8 +246,8 @@ impl SegmentStream {
                 self.open(end, to, since_us);
             }
         }
-        if self.holes.as_ref().is_some_and(|holes| holes.is_empty()) {
-            self.holes = None;
+        if self.disorder.as_ref().is_some_and(|disorder| disorder.holes.is_empty() && disorder.far.is_none()) {
+            self.disorder = None;
         }
         Some(since_us)
     }
@@ -261,6 +290,23 @@ mod tests {
             assert_eq!(verdicts(start, &[(0, 100, 1), (200, 100, 2), (100, 100, 90)]), "..r");
             // A hole filled in pieces, from its middle.
             assert_eq!(verdicts(start, &[(90, 10, 1), (40, 10, 2), (0, 40, 3), (50, 40, 3), (20, 10, 3)]), ".ooor");
+        }
+    }
+
+    #[test]
+    fn one_segment_out_of_the_window_leaves_the_others_as_they_are() {
+        let stream = |number: u32| (number * 100, 100, i64::from(number));
+        for start in [0, u32::MAX - 1500] {
+            for bogus in [FAR + 3000, 1 << 30, (1 << 31) - 1] {
+                let mut segments: Vec<_> = (0..20).map(stream).collect();
+                segments.insert(10, (bogus, 100, 10));
+                segments.insert(15, (bogus, 100, 15));
+                assert_eq!(verdicts(start, &segments), ".".repeat(22), "{start} {bogus}");
+            }
+            // After a loss that long, the second segment shows that the first one belonged to the stream.
+            let far = FAR + 1000;
+            let segments = [(0, 100, 1), (far, 100, 2), (far + 100, 100, 3), (far, 100, 4), (100, 100, 90)];
+            assert_eq!(verdicts(start, &segments), "...rr");
         }
     }
 

@@ -19,10 +19,18 @@ pub const PPPOE_SESSION: u16 = libc::ETH_P_PPP_SES as u16;
 /// Payloads of tunnels: an Ethernet frame (RFC 1701), a PPP frame (RFC 2637).
 pub const BRIDGED_ETHERNET: u16 = libc::ETH_P_TEB as u16;
 pub const PPP: u16 = 0x880b;
+/// Mirrored frames: ERSPAN I and II, and III (draft-foschiano-erspan-03).
+pub const ERSPAN: u16 = 0x88be;
+pub const ERSPAN_3: u16 = 0x22eb;
 
 /// Provider backbone bridging (IEEE 802.1ah).
 pub const BACKBONE: u16 = libc::ETH_P_8021AH as u16;
 /// Cisco FabricPath.
 pub const FABRIC_PATH: u16 = 0x8903;
-/// VN-Tag (IEEE 802.1BR's forerunner).
+/// VN-Tag (IEEE 802.1BR's forerunner), and IEEE 802.1BR's E-Tag.
 pub const VN_TAG: u16 = 0x8926;
+pub const E_TAG: u16 = 0x893f;
+/// Cisco MetaData.
+pub const CISCO_METADATA: u16 = 0x8909;
+/// Network service header (RFC 8300).
+pub const SERVICE_HEADER: u16 = 0x894f;

@@ -3,6 +3,8 @@
 use super::transport;
 use super::{Address, Cast, Cause, Fragment, IpPacket, be16, be32};
 
+/// Octets after the header of the shortest Ethernet frame, which may be padding; a merged segment has more.
+const SHORTEST_FRAME: usize = 46;
 /// Maximum number of IPv6 extension headers followed; a packet with more is likely malicious, and the agent meters it
 /// without following the others.
 const MAX_EXTENSIONS: usize = 16;
@@ -118,8 +120,8 @@ fn v6(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
     }
     let octets = match jumbo {
         Some(jumbo) => octets(40 + jumbo as usize, 40, available),
-        // No next header and no payload is a whole packet of 40 octets.
-        None if stated == 0 && next == 59 => 40,
+        // No payload is a whole packet of 40 octets if no header follows, or only the padding of a short frame.
+        None if stated == 0 && (next == 59 || available <= SHORTEST_FRAME) => 40,
         None if stated == 0 => octets(0, 40, available),
         None => octets(40 + stated, 40, available),
     };

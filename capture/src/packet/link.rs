@@ -209,7 +209,8 @@ fn has_checksum(data: &[u8], at: usize) -> bool {
     header.is_some_and(checksum::is_right)
 }
 
-/// Follows an EtherType to IP, past VLAN tags (IEEE 802.1Q, 802.1ad), MPLS labels (RFC 3032) and PPPoE (RFC 2516).
+/// Follows an EtherType to IP, past VLAN tags (IEEE 802.1Q, 802.1ad) and other ones, MPLS labels (RFC 3032), PPPoE (RFC
+/// 2516) and network service headers (RFC 8300).
 fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut vlan: u16) -> Link {
     for _ in 0..MAX_LAYERS {
         let end = |payload| Link { header: at, cast, vlan, payload };
@@ -248,16 +249,40 @@ fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut 
                 let inner = ethernet(data, at + if kind == ether_type::BACKBONE { 4 } else { 2 }, vlan);
                 return Link { cast, ..inner };
             }
-            ether_type::VN_TAG => {
-                let Some(next) = be16(data, at + 4) else { return Link { cast, vlan, ..truncated(data) } };
-                at += 6;
+            ether_type::VN_TAG | ether_type::E_TAG | ether_type::CISCO_METADATA => {
+                // The next EtherType ends the tag. Cisco's states its length in units of 8 octets.
+                let octets = match kind {
+                    ether_type::VN_TAG => Some(6),
+                    ether_type::E_TAG => Some(8),
+                    _ => data.get(at + 1).map(|&units| usize::from(units.max(1)) * 8),
+                };
+                let next = octets.and_then(|octets| Some((octets, be16(data, at + octets - 2)?)));
+                let Some((octets, next)) = next else { return Link { cast, vlan, ..truncated(data) } };
+                at += octets;
                 kind = next;
             }
+            ether_type::SERVICE_HEADER => {
+                let (Some(first), Some(&next)) = (be16(data, at), data.get(at + 3)) else {
+                    return Link { cast, vlan, ..truncated(data) };
+                };
+                // In units of 4 octets, at least its base and its path.
+                at += usize::from(first & 0x3f).max(2) * 4;
+                kind = match next {
+                    1 | 2 => ether_type::IPV4,
+                    3 if at < MAX_HEADERS => return Link { cast, ..ethernet(data, at, vlan) },
+                    4 => ether_type::SERVICE_HEADER,
+                    5 => ether_type::MPLS,
+                    _ => return Link { header: at.min(data.len()), cast, vlan, payload: Payload::Other(Cause::NotIp) },
+                };
+            }
             ether_type::PPPOE_SESSION => {
-                let Some(protocol) = be16(data, at + 6) else { return Link { cast, vlan, ..truncated(data) } };
-                at += 8;
-                kind = match protocol {
+                let Some((next, payload)) = ppp_protocol(data, at + 6) else {
+                    return Link { cast, vlan, ..truncated(data) };
+                };
+                at = next;
+                kind = match payload {
                     ppp::IPV4 | ppp::IPV6 => ether_type::IPV4,
+                    ppp::MPLS | ppp::MPLS_MULTICAST => ether_type::MPLS,
                     _ => return Link { header: at, cast, vlan, payload: Payload::Other(Cause::NotIp) },
                 };
             }
@@ -341,18 +366,19 @@ fn ppp(data: &[u8]) -> Link {
         Some(_) => 0,
         None => return truncated(data),
     };
-    // A protocol field may be compressed to its low octet, which is odd.
-    let (protocol, at) = match data.get(at) {
-        Some(first) if first & 1 == 1 => (u16::from(*first), at + 1),
-        _ => match be16(data, at) {
-            Some(protocol) => (protocol, at + 2),
-            None => return truncated(data),
-        },
-    };
+    let Some((at, protocol)) = ppp_protocol(data, at) else { return truncated(data) };
     match protocol {
         ppp::IPV4 | ppp::IPV6 => plain(at, None, Payload::Ip),
         ppp::MPLS | ppp::MPLS_MULTICAST => ethertype(data, at, ether_type::MPLS, None, 0),
         _ => plain(at, None, Payload::Other(Cause::NotIp)),
+    }
+}
+
+/// Where PPP's payload begins, and its protocol, whose field may be compressed to its low octet, which is odd.
+fn ppp_protocol(data: &[u8], at: usize) -> Option<(usize, u16)> {
+    match data.get(at)? {
+        first if first & 1 == 1 => Some((at + 1, u16::from(*first))),
+        _ => Some((at + 2, be16(data, at)?)),
     }
 }
 

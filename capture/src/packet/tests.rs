@@ -70,6 +70,15 @@ fn other_ways_to_ip() {
         (LinkType::Ethernet, t::frame(0x8903, &cat(&[&[0, 0x41], &t::frame(0x0800, &ip)]))),
         (LinkType::Ethernet, t::frame(0x8926, &cat(&[&[0, 0, 0, 1, 8, 0], &ip]))),
         (LinkType::Mpls, cat(&[&[0, 1, 0, 64, 0, 2, 1, 64], &ip])),
+        (LinkType::Ethernet, t::frame(0x893f, &cat(&[&[0, 0, 0, 1, 0, 0, 8, 0], &ip]))),
+        (LinkType::Ethernet, t::frame(0x893f, &cat(&[&[0, 0, 0, 1, 0, 0, 0x81, 0], &t::tagged(7, 0x86dd, &v6)]))),
+        (LinkType::Ethernet, t::frame(0x8909, &cat(&[&[1, 1, 0, 1, 0, 9, 8, 0], &ip]))),
+        (LinkType::Ethernet, t::frame(0x8909, &cat(&[&[1, 2, 0, 1, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 8, 0], &ip]))),
+        (LinkType::Ethernet, t::frame(0x894f, &cat(&[&[0x0f, 0xc2, 2, 1, 0, 0, 1, 255], &ip]))),
+        (LinkType::Ethernet, t::frame(0x894f, &cat(&[&[0x0f, 0xc6, 1, 2], &[9; 20], &v6]))),
+        (LinkType::Ethernet, t::frame(0x894f, &cat(&[&[0x0f, 0xc2, 2, 3, 0, 0, 1, 255], &t::frame(0x0800, &ip)]))),
+        (LinkType::Ethernet, t::frame(0x8864, &cat(&[&[0x11, 0, 0, 1, 0, 29, 0x21], &ip]))),
+        (LinkType::Ethernet, t::frame(0x8864, &cat(&[&[0x11, 0, 0, 1, 0, 49, 0x57], &v6]))),
         (LinkType::Fddi, cat(&[&[0x57], &[2; 12][..], &snap])),
         (LinkType::NetfilterLog, cat(&[&[2, 0, 0, 0, 5, 0, 10, 0, 0, 0, 0, 0, 32, 0, 9, 0], &ip])),
         (LinkType::RawIp, ip.clone()),
@@ -209,6 +218,7 @@ fn ipv6_lengths() {
     assert_eq!(plain(20, 6, &[0; 20]), 60);
     assert_eq!(plain(0, 6, &[0; 20]), 60, "a segment handed over whole");
     assert_eq!(plain(0, 59, &[0; 6]), 40, "no next header: padding follows");
+    assert_eq!(plain(0, 6, &[0; 6]), 40, "the padding of the shortest frame, in which no segment fits");
     let jumbo = [&[6, 0, 0xc2, 4, 0, 0, 0, 24][..], &[0; 20]].concat();
     assert_eq!(plain(0, 0, &jumbo), 64);
 }
@@ -272,6 +282,18 @@ fn the_packet_within_a_tunnel_is_found() {
         ("GRE", gre(&[&[0, 0, 8, 0][..], &carried].concat()), 4),
         ("GRE with everything", gre(&[&[0xb0, 0, 0x86, 0xdd][..], &[9; 12], &v6].concat()), 6),
         ("GRE with Ethernet", gre(&[&[0, 0, 0x65, 0x58][..], &framed].concat()), 4),
+        ("ERSPAN I", gre(&[&[0, 0, 0x88, 0xbe][..], &framed].concat()), 4),
+        (
+            "ERSPAN II",
+            gre(&[&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1][..], &[0x10, 1, 0, 9, 0, 0, 0, 0], &framed].concat()),
+            4,
+        ),
+        ("ERSPAN III", gre(&[&[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1][..], &[0x20; 12], &framed].concat()), 4),
+        (
+            "ERSPAN III with a platform's header",
+            gre(&[&[0x10, 0, 0x22, 0xeb, 0, 0, 0, 1][..], &[0x21; 20], &framed].concat()),
+            4,
+        ),
         ("PPTP", gre(&[&[0x30, 0x81, 0x88, 0x0b][..], &[9; 12], &[0xff, 3, 0, 0x21], &carried].concat()), 4),
         ("VXLAN", udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0][..], &framed].concat()), 4),
         ("Geneve with an option", udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0][..], &[9; 4], &framed].concat()), 4),

@@ -22,7 +22,7 @@ enum InnerPacket {
 }
 
 /// Replaces a packet by the one that it carries, in IP in IP (RFC 2003, RFC 2473, RFC 4213), GRE (RFC 2784, RFC 2890;
-/// PPTP's, RFC 2637), VXLAN (RFC 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281), at any depth; a packet that
+/// PPTP's, RFC 2637; ERSPAN), VXLAN (RFC 7348), Geneve (RFC 8926) or GTP-U (3GPP TS 29.281), at any depth; a packet that
 /// carries no IP packet, or only part of one, stays as it is. `frame` is the captured part of the frame.
 pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
     for _ in 0..MAX_DEPTH {
@@ -83,7 +83,16 @@ fn gre(data: &[u8]) -> Option<(usize, InnerPacket)> {
         1 => 8 + present(sequence) + present(acknowledgement),
         _ => return None,
     };
-    Some((offset, by_ether_type(be16(data, 2)?)?))
+    let kind = be16(data, 2)?;
+    let mirrored = InnerPacket::Link(LinkType::Ethernet);
+    Some(match kind {
+        // Only the second version numbers its packets, and has a header.
+        ether_type::ERSPAN if flags & sequence == 0 => (offset, mirrored),
+        ether_type::ERSPAN => (offset + 8, mirrored),
+        // The last bit of its header says that 8 octets follow.
+        ether_type::ERSPAN_3 => (offset + 12 + usize::from(data.get(offset + 11)? & 1) * 8, mirrored),
+        _ => (offset, by_ether_type(kind)?),
+    })
 }
 
 fn vxlan(data: &[u8]) -> Option<(usize, InnerPacket)> {

@@ -54,6 +54,11 @@ pub trait Sink: Send {
         0
     }
 
+    /// Octets that wait in memory alone, and would be lost if the agent were killed.
+    fn unsaved_octets(&self) -> u64 {
+        self.queued_octets()
+    }
+
     /// Octets that wait on disk.
     fn spooled_octets(&self) -> u64 {
         0

@@ -15,6 +15,7 @@ use weir_probe::host;
 use weir_probe::line::capture::{self, CaptureOptions};
 use weir_probe::line::metrics::CaptureMetrics;
 use weir_probe::line::reload::Reload;
+use weir_probe::line::state::RunState;
 use weir_probe::meter::interval::IntervalLength;
 use weir_probe::metrics::Metrics;
 use weir_probe::proto;
@@ -96,6 +97,7 @@ pub fn meter(args: &MeterArgs) -> Result<Exit, Failure> {
             interface: None,
             reload: Reload::default(),
             stop: Arc::default(),
+            run: RunState::default(),
             metrics: CaptureMetrics::new(&metrics),
             published: PublishMetrics::new(&metrics),
         };

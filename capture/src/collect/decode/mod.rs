@@ -122,6 +122,12 @@ impl Decoder {
         self.waiting.expire(now_ms, &mut self.exporters, &self.limits);
     }
 
+    /// The host's clock was set by so many ms: all times by it that are remembered move along.
+    pub fn clock_set(&mut self, by_ms: i64) {
+        self.waiting.clock_set(by_ms);
+        self.exporters.clock_set(by_ms);
+    }
+
     /// At the end of the input: drops all waiting sets.
     pub fn end(&mut self) {
         self.waiting.end(&mut self.exporters);

@@ -126,6 +126,13 @@ impl WaitingSet {
         }
     }
 
+    /// See [`super::Decoder::clock_set`].
+    pub(super) fn clock_set(&mut self, by_ms: i64) {
+        for set in self.sets.values_mut() {
+            set.moment.received_ms = set.moment.received_ms.saturating_add(by_ms);
+        }
+    }
+
     /// Drops all of them.
     pub(super) fn end(&mut self, exporters: &mut Exporters) {
         std::mem::take(self).sets.into_values().for_each(|set| shed(&set.of, exporters));

@@ -335,6 +335,20 @@ impl Exporters {
         limits.datagrams / self.slots.len().max(1)
     }
 
+    /// Moves the times when exporters were heard along with the host's clock.
+    pub fn clock_set(&mut self, by_ms: i64) {
+        for exporter in &mut self.slots {
+            if exporter.heard_ms != i64::MIN {
+                exporter.heard_ms = exporter.heard_ms.saturating_add(by_ms);
+            }
+            exporter.talks.iter_mut().for_each(|talk| talk.clock_set(by_ms));
+            for source in exporter.sources.values_mut() {
+                source.heard_ms = source.heard_ms.saturating_add(by_ms);
+                source.pool.clock_set(by_ms);
+            }
+        }
+    }
+
     /// The exporter, if known.
     pub fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])

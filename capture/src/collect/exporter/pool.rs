@@ -39,6 +39,11 @@ impl Pool {
         self.in_effect
     }
 
+    /// Moves the time of the first sample along with the host's clock.
+    pub fn clock_set(&mut self, by_ms: i64) {
+        self.since.at_ms = self.since.at_ms.saturating_add(by_ms);
+    }
+
     /// Packets that each sample since the first one represents. The pool is trusted only as far as the drops explain
     /// it: some agents include packets that they never sample, and count the drops of all sources in each.
     fn between(&self, now: &Stated, samples: u32) -> u32 {

@@ -58,6 +58,17 @@ impl Talk {
         }
     }
 
+    /// Moves the times when it was heard along with the host's clock.
+    pub fn clock_set(&mut self, by_ms: i64) {
+        self.heard_ms = self.heard_ms.saturating_add(by_ms);
+        if let Some((_, at_ms)) = &mut self.uptime {
+            *at_ms = at_ms.saturating_add(by_ms);
+        }
+        for known in self.templates.values_mut() {
+            known.heard_ms = known.heard_ms.saturating_add(by_ms);
+        }
+    }
+
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
     /// sequence numbers and invalidates templates (RFC 3954, section 9). `may_hold`: whether the sequence numbers
     /// contradict a restart, given whether the uptime continues.

@@ -27,6 +27,7 @@ fn options(folder: &Path) -> CollectOptions {
         max_entries: 1000,
         filters: Arc::default(),
         states: States::open(folder, "test").unwrap(),
+        run: RunState::default(),
         metrics: CollectMetrics::new(&metrics),
         published: PublishMetrics::new(&metrics),
         stop: Arc::default(),
@@ -189,6 +190,10 @@ struct Endless;
 impl Input for Endless {
     fn now_ns(&self) -> i64 {
         START_MS * 1_000_000
+    }
+
+    fn steady_ns(&self) -> i64 {
+        0
     }
 
     fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {

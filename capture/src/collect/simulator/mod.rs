@@ -1,4 +1,4 @@
-//! A simulator of the collector: simulated exporters, a network that loses, repeats and reorders, and a clock, around the real
+//! A simulator of the collector: simulated exporters, a network that loses, repeats and reorders, and a clock that steps, around the real
 //! decoder, table, splitting, listening, saved states and closing records. One seed is one schedule; an oracle states the
 //! expected result.
 //!
@@ -8,6 +8,7 @@
 
 mod exporter;
 mod oracle;
+mod reader;
 mod schedule;
 mod world;
 

@@ -12,6 +12,8 @@ const WAITS_MS: i64 = 60_000;
 const CLOCK_ERROR_MS: i64 = 3_600_000;
 /// How long intervals stay open after their end, ms.
 const GRACE_MS: i64 = 200;
+/// How far before the open interval records may reach, ms.
+const OLDEST_MS: i64 = 3_600_000;
 
 /// A record that must be published.
 struct Expected {
@@ -20,8 +22,8 @@ struct Expected {
     rate: Option<u32>,
     first_ms: i64,
     last_ms: i64,
-    /// A record that arrives just after an interval may be counted in it while it is still open.
-    grace_ms: i64,
+    /// The host's clock when it was read.
+    read_ms: i64,
     exporter: Vec<u8>,
 }
 
@@ -57,10 +59,14 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
     for heard in &happened.heard {
         match heard {
             Heard::Message(at, ms) => oracle.message(*at, *ms),
+            Heard::Clock(off_ms) => oracle.off_ms = *off_ms,
             Heard::Stopped => oracle.known.values_mut().for_each(|known| {
                 oracle.sums.unknown_sets += known.waiting.drain(..).len() as u64;
             }),
         }
+    }
+    if let Some(why) = &happened.wrong {
+        return Err(why.clone());
     }
     oracle.published(happened)?;
     let counts = &happened.outcome.counts;
@@ -114,6 +120,8 @@ pub fn judge(schedule: &Schedule, happened: &Happened) -> Result<(), String> {
 struct Oracle<'a> {
     schedule: &'a Schedule,
     sent: &'a [Sent],
+    /// How far the host's clock is ahead of the time that passes, ms.
+    off_ms: i64,
     known: HashMap<Scope, Known>,
     expected: BTreeMap<u32, Expected>,
     sums: Sums,
@@ -129,6 +137,7 @@ impl<'a> Oracle<'a> {
         Oracle {
             schedule,
             sent: &[],
+            off_ms: 0,
             known: HashMap::new(),
             expected: BTreeMap::new(),
             sums: Sums::default(),
@@ -146,7 +155,7 @@ impl<'a> Oracle<'a> {
         }
         let sent = &self.sent[at];
         let plan = &self.schedule.exporters[sent.exporter];
-        let off_ms = now_ms - (sent.sent_ms + plan.clock_off_s * 1000);
+        let off_ms = now_ms + self.off_ms - (sent.sent_ms + plan.clock_off_s * 1000);
         if off_ms.abs() > CLOCK_ERROR_MS && plan.speaks != Speaks::Sflow {
             self.sums.clock_off += 1;
         }
@@ -171,7 +180,8 @@ impl<'a> Oracle<'a> {
                     let rate = known.rate;
                     for (at, came_ms) in std::mem::take(&mut known.waiting) {
                         let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
-                        take(into, self.schedule, &self.sent[at], came_ms, rate);
+                        let clocks = (came_ms + self.off_ms, now_ms + self.off_ms);
+                        take(into, self.schedule, &self.sent[at], clocks, rate);
                     }
                 }
                 // The option template comes with it.
@@ -187,7 +197,8 @@ impl<'a> Oracle<'a> {
             known.waiting.push((at, now_ms));
         } else {
             let into = (&mut self.expected, &mut self.sums, &mut self.by_exporter);
-            take(into, self.schedule, sent, now_ms, known.rate);
+            let read_ms = now_ms + self.off_ms;
+            take(into, self.schedule, sent, (read_ms, read_ms), known.rate);
         }
         self.came.entry((scope, sent.start)).or_default().push((at, !waits));
     }
@@ -216,9 +227,10 @@ impl<'a> Oracle<'a> {
                 sums.0 += part.packets;
                 sums.1 += part.octets;
             }
-            let mut should = expected.intervals(0);
+            let mut should = expected.intervals(expected.read_ms);
             if !intervals.is_empty() && !intervals.keys().eq(should.keys()) {
-                should = expected.intervals(expected.grace_ms);
+                // The interval before may still be open.
+                should = expected.intervals(expected.read_ms - GRACE_MS);
             }
             // Octets are rounded.
             let near = |a: u64, b: u64| a.abs_diff(b) <= should.len() as u64;
@@ -272,12 +284,13 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// Expects a message's records to be published, at the rate that is known.
+/// Expects a message's records to be published, at the rate that is known. It came, and was read, at these times by the
+/// host's clock.
 fn take(
     (expected, sums, by_exporter): (&mut BTreeMap<u32, Expected>, &mut Sums, &mut ByExporter),
     schedule: &Schedule,
     sent: &Sent,
-    came_ms: i64,
+    (came_ms, read_ms): (i64, i64),
     known: Option<u32>,
 ) {
     let plan = &schedule.exporters[sent.exporter];
@@ -292,10 +305,9 @@ fn take(
         let scale = u64::from(rate.unwrap_or(1));
         let expects = match plan.speaks {
             Speaks::Sflow => {
-                let ms = came_ms;
                 let exporter = vec![203, 0, 113, plan.agent];
                 let octets = u64::from(flow.size) * scale;
-                Expected { packets: scale, octets, rate, first_ms: ms, last_ms: ms, grace_ms: GRACE_MS, exporter }
+                Expected { packets: scale, octets, rate, first_ms: came_ms, last_ms: came_ms, read_ms, exporter }
             }
             _ => {
                 let export_ms = sent.sent_ms + plan.clock_off_s * 1000;
@@ -307,7 +319,7 @@ fn take(
                     rate,
                     first_ms: last_ms - i64::from(flow.lasted_ms),
                     last_ms,
-                    grace_ms: 0,
+                    read_ms,
                     exporter: vec![192, 0, 2, plan.address],
                 }
             }
@@ -326,11 +338,15 @@ fn take(
 }
 
 impl Expected {
-    /// Packets and octets by interval: packets are evenly spaced, the first at the beginning and the last at the end.
-    fn intervals(&self, before_ms: i64) -> BTreeMap<i64, (u64, u64)> {
+    /// Packets and octets by interval: packets are evenly spaced, the first at the beginning and the last at the end. At
+    /// `now_ms` records of the future end in the interval of that time, and those before the oldest begin in it.
+    fn intervals(&self, now_ms: i64) -> BTreeMap<i64, (u64, u64)> {
         let mut all = BTreeMap::new();
-        let (first, last) = (self.first_ms - before_ms, self.last_ms - before_ms);
-        let lasted = (self.last_ms - self.first_ms) as u128;
+        let open = now_ms.div_euclid(INTERVAL_MS) * INTERVAL_MS;
+        let ahead = (self.last_ms - (open + INTERVAL_MS - 1)).max(0);
+        let first = (self.first_ms - ahead).max(open - OLDEST_MS);
+        let last = (self.last_ms - ahead).max(first);
+        let lasted = (last - first) as u128;
         let before = |end: i64| -> u64 {
             if end <= first {
                 return 0;

@@ -74,6 +74,8 @@ pub struct Plan {
 pub enum Step {
     /// Time passes, s.
     Wait(u32),
+    /// The host's clock steps by so many ms.
+    Clock(i64),
     Send {
         exporter: usize,
         parts: Vec<Part>,
@@ -128,6 +130,7 @@ pub enum Fate {
     Twice(u32, u32),
 }
 
+const YEAR_MS: i64 = 365 * 86_400_000;
 /// Layouts that a template may have; see [`super::exporter`].
 pub const LAYOUTS: usize = 4;
 /// Maximum time in flight of a datagram, s.
@@ -195,7 +198,22 @@ impl Schedule {
                 }
             }
         }
+        schedule.step_clock(Rng::with_seed(seed.reverse_bits()));
         schedule
+    }
+
+    /// Lets the host's clock step a few times in every third schedule: from ms to years, in both directions. The collector
+    /// takes less for a difference between two readings.
+    fn step_clock(&mut self, mut rng: Rng) {
+        if rng.u8(0..3) > 0 {
+            return;
+        }
+        for _ in 0..rng.usize(1..5) {
+            let most = [50, 2000, 15_000, 120_000, 7_200_000, 30 * YEAR_MS][rng.usize(0..6)];
+            let at = rng.usize(0..=self.steps.len());
+            let ms = rng.i64(21..=most);
+            self.steps.insert(at, Step::Clock(if rng.bool() { ms } else { -ms }));
+        }
     }
 
     /// Makes an exporter send its templates and its sampling rate in one message.
@@ -245,7 +263,7 @@ impl Plan {
                 Announces::BySelector,
             ][rng.usize(0..5)],
         };
-        let year = 365 * 86_400;
+        let year = YEAR_MS / 1000;
         let cards = speaks == Speaks::V9 && rng.u8(0..5) == 0;
         // With the last value the uptime soon wraps; if only one of two cards wrapped, it would look like a restart.
         let up_ms = [200_000, 3_600_000, 40 * 86_400_000, u64::from(u32::MAX) - 30_000];

@@ -2,15 +2,17 @@
 //! exporters are distributed as the system would. Nothing sleeps, and nothing but the saved states touches the disk.
 
 use super::exporter::Exporter;
+use super::reader::Reader;
 use super::schedule::{Fate, Part, Plan, Schedule, Speaks, Step};
 use crate::collect::ears::{Datagrams, Ears};
 use crate::collect::exporter::origin::Session;
 use crate::collect::listening::{CollectOptions, Listening, Work};
 use crate::collect::metrics::CollectMetrics;
 use crate::collect::outcome::CollectOutcome;
-use crate::collect::publish::CollectPublisher;
+use crate::collect::publish::{CollectPublisher, Ends};
 use crate::collect::states::States;
 use crate::collect::table::Flows;
+use crate::line::state::RunState;
 use crate::metrics::Metrics;
 use crate::packet;
 use crate::proto::{self, flow_message::Body};
@@ -48,8 +50,10 @@ pub struct Sent {
 
 /// Events at the collector, in order.
 pub enum Heard {
-    /// The message of this number arrived at this time.
+    /// The message of this number arrived at this time by an undisturbed clock.
     Message(usize, i64),
+    /// The host's clock is now so far ahead of the undisturbed one, ms.
+    Clock(i64),
     /// The collector stopped.
     Stopped,
 }
@@ -86,14 +90,17 @@ pub struct Happened {
     pub heard: Vec<Heard>,
     pub got: Vec<Got>,
     pub outcome: CollectOutcome,
+    /// The first contradiction in a worker's messages.
+    pub wrong: Option<String>,
 }
 
 /// Keeps what is published.
-struct Kept<'a>(&'a mut Vec<Got>, &'a mut Closed);
+struct Kept<'a>(&'a mut Vec<Got>, &'a mut Closed, &'a mut Reader);
 
 impl Sink for Kept<'_> {
     fn flows(&mut self, message: Encoded<'_>) -> anyhow::Result<()> {
         let message = proto::FlowMessage::decode(message.octets)?;
+        self.2.read(&message);
         let batch = match message.body {
             Some(Body::Batch(batch)) => batch,
             Some(Body::Closing(closing)) => {
@@ -147,10 +154,11 @@ struct Worker {
     publisher: CollectPublisher,
     work: Receiver<Work>,
     give_back: Sender<Flows>,
+    reader: Reader,
 }
 
 impl Worker {
-    fn start(number: u32, workers: u32, now_ms: &Rc<Cell<i64>>, states: &States) -> Worker {
+    fn start(number: u32, workers: u32, clock: &Ears, states: &States) -> Worker {
         let waiting = Rc::new(RefCell::new(VecDeque::new()));
         let (work, to_publish) = unbounded();
         let (give_back, recycled) = unbounded();
@@ -167,29 +175,33 @@ impl Worker {
             max_entries: 100_000,
             filters: Arc::default(),
             states: states.clone(),
+            run: RunState::default(),
             metrics: CollectMetrics::new(&metrics),
             published: PublishMetrics::new(&metrics),
             stop: Arc::default(),
         };
-        let ears = Ears { now_ms: Rc::clone(now_ms), waiting: Rc::clone(&waiting), ..Ears::default() };
+        let ears = Ears { waiting: Rc::clone(&waiting), ..clock.clone() };
         Worker {
             listening: Listening::new(ears, None, options, work, recycled),
             waiting,
             publisher: CollectPublisher::new(identity, Arc::default()),
             work: to_publish,
             give_back,
+            reader: Reader::default(),
         }
     }
 
-    fn step(&mut self, kept: &mut Kept<'_>) {
+    fn step(&mut self, Happened { got, closed, .. }: &mut Happened) {
         self.listening.step(Duration::ZERO).unwrap();
-        publish(&mut self.publisher, &self.work, &self.give_back, kept);
+        publish(&mut self.publisher, &self.work, &self.give_back, &mut Kept(got, closed, &mut self.reader));
     }
 
-    fn finish(mut self, kept: &mut Kept<'_>) -> CollectOutcome {
-        let outcome = self.listening.finish().unwrap();
-        publish(&mut self.publisher, &self.work, &self.give_back, kept);
-        outcome
+    fn finish(mut self, Happened { got, closed, outcome, wrong, .. }: &mut Happened) {
+        outcome.add(&self.listening.finish().unwrap());
+        publish(&mut self.publisher, &self.work, &self.give_back, &mut Kept(got, closed, &mut self.reader));
+        if let Err(why) = self.reader.end() {
+            wrong.get_or_insert(why);
+        }
     }
 }
 
@@ -202,7 +214,13 @@ fn publish(publisher: &mut CollectPublisher, work: &Receiver<Work>, give_back: &
                     let _ = give_back.send(flows);
                 }
             }
-            Work::Close(closing) => publisher.close(closing, kept).unwrap(),
+            Work::Close(closing) => {
+                let ends = closing.ends;
+                publisher.close(closing, kept).unwrap();
+                if ends == Ends::Epoch {
+                    publisher.begin_epoch(&RunState::default());
+                }
+            }
             Work::Notices(start_ms, notices) => publisher.notices(start_ms, &notices, kept).unwrap(),
             Work::Taken(_) => {}
         }
@@ -210,7 +228,9 @@ fn publish(publisher: &mut CollectPublisher, work: &Receiver<Work>, give_back: &
 }
 
 pub struct World {
+    /// The time that passes, and the host's clock.
     now_ms: Rc<Cell<i64>>,
+    clock: Ears,
     states: States,
     exporters: Vec<Exporter>,
     workers: Vec<Worker>,
@@ -226,6 +246,7 @@ impl World {
         let exporters = schedule.exporters.iter().map(|plan| Exporter::new(plan.clone(), START_MS)).collect();
         let states = States::open(folder, "simulated").unwrap();
         let mut world = World {
+            clock: Ears { now_ms: Rc::clone(&now_ms), ..Ears::default() },
             now_ms,
             states,
             exporters,
@@ -245,6 +266,12 @@ impl World {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Wait(seconds) => self.pass(i64::from(*seconds) * 1000),
+            Step::Clock(ms) => {
+                // Not before 1970.
+                self.clock.off_ms.set((self.clock.off_ms.get() + ms).max(-self.now_ms.get()));
+                self.happened.heard.push(Heard::Clock(self.clock.off_ms.get()));
+                self.deliver();
+            }
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
                 self.settle();
@@ -321,29 +348,24 @@ impl World {
 
     /// Passes on the messages due now.
     fn deliver(&mut self) {
-        let now_ms = self.now_ms.get();
-        let Happened { got, closed, .. } = &mut self.happened;
-        let mut kept = Kept(got, closed);
-        self.workers.iter_mut().for_each(|worker| worker.step(&mut kept));
+        let (happened, now_ms) = (&mut self.happened, self.now_ms.get());
+        self.workers.iter_mut().for_each(|worker| worker.step(happened));
         for at in self.on_the_way.remove(&now_ms).unwrap_or_default() {
-            let sent = &self.happened.sent[at];
+            let sent = &happened.sent[at];
             let Some(worker) = share(&sent.session, self.workers.len()) else { continue };
-            self.happened.heard.push(Heard::Message(at, now_ms));
+            happened.heard.push(Heard::Message(at, now_ms));
             self.workers[worker].waiting.borrow_mut().push_back((sent.session, sent.octets.clone()));
-            let Happened { got, closed, .. } = &mut self.happened;
-            self.workers[worker].step(&mut Kept(got, closed));
+            self.workers[worker].step(happened);
         }
     }
 
     fn start(&mut self, workers: u32) {
-        self.workers = (0..workers).map(|number| Worker::start(number, workers, &self.now_ms, &self.states)).collect();
+        self.workers = (0..workers).map(|number| Worker::start(number, workers, &self.clock, &self.states)).collect();
     }
 
     fn stop(&mut self) {
         for worker in self.workers.drain(..) {
-            let Happened { got, closed, .. } = &mut self.happened;
-            let outcome = worker.finish(&mut Kept(got, closed));
-            self.happened.outcome.add(&outcome);
+            worker.finish(&mut self.happened);
         }
         self.happened.heard.push(Heard::Stopped);
     }

@@ -210,7 +210,9 @@ impl Client for KafkaClient {
     }
 
     fn look_for_brokers(&mut self) -> std::io::Result<JoinHandle<()>> {
-        let found = self.producer.client().fetch_metadata(None, RETRY).ok();
+        // Of one topic that is there, because of all topics of a fleet the answer is long.
+        let topic = Some(self.shared.topics[0].as_str());
+        let found = self.producer.client().fetch_metadata(topic, RETRY).ok();
         let found: Vec<(String, u16)> = found
             .iter()
             .flat_map(|metadata| metadata.brokers())

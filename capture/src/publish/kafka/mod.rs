@@ -149,6 +149,7 @@ impl KafkaSink {
             std::thread::sleep(Duration::from_millis(1));
         }
         shared.queued.fetch_add(octets, Ordering::AcqRel);
+        shared.unsaved.fetch_add(octets, Ordering::AcqRel);
         shared.outstanding.fetch_add(1, Ordering::AcqRel);
         self.queue
             .send(TopicMessage { topic, partition: partition as i32, payload })
@@ -170,6 +171,10 @@ impl Sink for KafkaSink {
 
     fn queued_octets(&self) -> u64 {
         self.shared.queued.load(Ordering::Relaxed)
+    }
+
+    fn unsaved_octets(&self) -> u64 {
+        self.shared.unsaved.load(Ordering::Acquire)
     }
 
     fn spooled_octets(&self) -> u64 {

@@ -213,6 +213,7 @@ impl<C: Client> Sending<C> {
                     }
                     let octets = message.payload.len() as u64;
                     shared.leave_memory(1, octets);
+                    shared.saved(octets);
                     shared.metrics.spooled(1, octets);
                     shared.spool_fails.store(false, Ordering::Relaxed);
                     self.incoming.pop_front();
@@ -340,6 +341,7 @@ impl<C: Client> Sending<C> {
                 let octets = self.pending.iter().map(|outgoing| outgoing.message.payload.len() as u64).sum();
                 let messages = self.pending.len() as u64;
                 shared.leave_memory(messages, octets);
+                shared.saved(octets);
                 shared.metrics.spooled(messages, octets);
                 shared.spool_fails.store(false, Ordering::Relaxed);
                 self.pending.clear();

@@ -44,6 +44,8 @@ pub(super) struct KafkaShared {
     pub(super) topics: [String; 2],
     /// Octets that wait or are in flight.
     pub(super) queued: AtomicU64,
+    /// Those of them that are not in the spool, too.
+    pub(super) unsaved: AtomicU64,
     /// Number of those messages.
     pub(super) outstanding: AtomicU64,
     pub(super) undelivered: Mutex<Vec<Outgoing>>,
@@ -70,6 +72,7 @@ impl KafkaShared {
         let shared = KafkaShared {
             topics,
             queued: AtomicU64::new(0),
+            unsaved: AtomicU64::new(0),
             outstanding: AtomicU64::new(0),
             undelivered: Mutex::new(Vec::new()),
             replayed: Mutex::new(Vec::new()),
@@ -111,9 +114,12 @@ impl KafkaShared {
         self.leave_memory(1, octets);
         self.metrics.delivered(octets);
         self.delivered.fetch_add(1, Ordering::Relaxed);
-        if let Some(place) = ticket.place {
-            self.metrics.replayed(octets);
-            self.replayed.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        match ticket.place {
+            Some(place) => {
+                self.metrics.replayed(octets);
+                self.replayed.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            }
+            None => self.saved(octets),
         }
     }
 
@@ -128,6 +134,11 @@ impl KafkaShared {
             self.ready.store(false, Ordering::Release);
         }
         self.undelivered.lock().unwrap_or_else(PoisonError::into_inner).push(outgoing);
+    }
+
+    /// Counts octets that Kafka or the spool has now.
+    pub(super) fn saved(&self, octets: u64) {
+        self.unsaved.fetch_sub(octets, Ordering::AcqRel);
     }
 
     /// Counts messages that are no longer in memory.

@@ -9,13 +9,15 @@ mod oracle;
 mod schedule;
 mod world;
 
+use crate::line::state::RunState;
 use crate::simulator;
 use schedule::{Schedule, Step};
 
 simulator::simulated!(Schedule, Step, "agent/packets", run);
 
 fn run(schedule: &Schedule) -> Result<(), String> {
-    (0..schedule.workers).try_for_each(|worker| oracle::judge(schedule, worker, &world::run(schedule, worker)))
+    let state = RunState::default();
+    (0..schedule.workers).try_for_each(|worker| oracle::judge(schedule, worker, &world::run(schedule, worker, &state)))
 }
 
 #[test]

@@ -146,7 +146,10 @@ impl Times {
             let off = time_ns - passed_ns;
             let expected = offset_ns.get_or_insert(off);
             // Late packets do not move the clock; whatever else differs upsets it.
-            let stepped = off > *expected + GRACE_NS || off < *expected - 4_000_000_000_i64.max(length_ns);
+            // A further step back, of any length, while the worker waits to see whether the first one lasts.
+            let again =
+                schedule.live && matches!(seen, Seen::Time(_)) && off < *expected && *passed_ns <= upset_until_ns;
+            let stepped = again || off > *expected + GRACE_NS || off < *expected - 4_000_000_000_i64.max(length_ns);
             if stepped {
                 *expected = off;
                 upset_until_ns = passed_ns + length_ns + GRACE_NS;

@@ -7,6 +7,7 @@ use crate::filter::{FilterConfig, FilterSets};
 use crate::line::capture::{Capture, CaptureOptions, CapturePublishing, HandedOver, Outcome, shard};
 use crate::line::metrics::CaptureMetrics;
 use crate::line::reload::{Reload, Settings};
+use crate::line::state::RunState;
 use crate::meter::interval::IntervalLength;
 use crate::meter::record::Records;
 use crate::meter::{FLOW_COST, MeterOptions};
@@ -257,7 +258,7 @@ fn settings(schedule: &Schedule, number: usize) -> Settings {
 }
 
 /// Runs one worker through a schedule.
-pub fn run(schedule: &Schedule, worker: u32) -> Happened {
+pub fn run(schedule: &Schedule, worker: u32, run: &RunState) -> Happened {
     let (closings, closed) = unbounded();
     let (give_back, recycled) = unbounded();
     let (kept, metrics) = (Kept::default(), Metrics::default());
@@ -279,7 +280,8 @@ pub fn run(schedule: &Schedule, worker: u32) -> Happened {
         metrics: CaptureMetrics::new(&metrics),
         published: PublishMetrics::new(&metrics),
         sink: Box::new(kept.clone()),
-        state: None,
+        run: run.clone(),
+        interface: None,
         throttle: Throttle::default(),
     };
     let options = CaptureOptions {
@@ -294,6 +296,7 @@ pub fn run(schedule: &Schedule, worker: u32) -> Happened {
         interface: None,
         reload: Reload::default(),
         stop: Arc::default(),
+        run: run.clone(),
         metrics: CaptureMetrics::new(&metrics),
         published: PublishMetrics::new(&metrics),
     };

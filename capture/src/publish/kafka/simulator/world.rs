@@ -118,7 +118,9 @@ impl World<'_> {
         let shed = text.lines().filter(|line| line.starts_with("weir_probe_messages_shed_total{"));
         self.shed += shed.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>();
         let outstanding = agent.shared.outstanding.load(Ordering::Acquire);
-        self.lost += outstanding;
+        if agent.shared.unsaved.load(Ordering::Acquire) > 0 {
+            self.lost += outstanding;
+        }
         self.repeats |= outstanding > 0;
         drop(agent);
         faults::set(Disk::Works);

@@ -31,11 +31,24 @@ public final class LedgerStages {
    */
   static LedgerEvent event(
       LedgerEvent.Kind kind, long sequence, long start, long appended, long packets, byte[] body) {
+    return event(kind, 0, EPOCH, sequence, start, appended, packets, body);
+  }
+
+  /** The same of another worker and epoch. */
+  static LedgerEvent event(
+      LedgerEvent.Kind kind,
+      int worker,
+      long epoch,
+      long sequence,
+      long start,
+      long appended,
+      long packets,
+      byte[] body) {
     return new LedgerEvent(
         kind,
         "alpha",
-        0,
-        EPOCH,
+        worker,
+        epoch,
         sequence,
         start,
         10_000,

@@ -353,4 +353,76 @@ class ProbeLedgerTest {
     assertEquals(0L, row[Table.LEDGER.index("missing_batches")]);
     assertEquals("1.0", row[Table.LEDGER.index("agent_version")]);
   }
+
+  /** A batch of an interval of {@code epoch} and its closing record, whose numbers begin at 0. */
+  private static List<LedgerEvent> interval(int worker, long epoch, int number, long start) {
+    ClosingRecord closing =
+        ClosingRecord.newBuilder()
+            .setFirstSequence(2L * number)
+            .setBatches(1)
+            .setRecords(1)
+            .setFirst(number == 0)
+            .setWorkers(2)
+            .setInterval(all(5))
+            .setEpochTotal(all(5L * (number + 1)))
+            .build();
+    List<LedgerEvent> events = new ArrayList<>();
+    for (LedgerEvent.Kind kind : List.of(LedgerEvent.Kind.BATCH, LedgerEvent.Kind.CLOSING)) {
+      long packets = kind == LedgerEvent.Kind.BATCH ? 5 : 0;
+      long sequence = 2L * number + (packets > 0 ? 0 : 1);
+      byte[] body = packets > 0 ? new byte[0] : closing.toByteArray();
+      events.add(
+          LedgerStages.event(kind, worker, epoch, sequence, start, BASE, packets, body));
+    }
+    return events;
+  }
+
+  private static LedgerEvent look(long at) {
+    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[2], new long[2]);
+    return LedgerStages.enrolled(new Enrolment(at, List.of(probe))).get(0);
+  }
+
+  /** Worker 1 notices later than worker 0, and is killed before it says anything in the epoch. */
+  @Test
+  void workersWhoseClockWasSetBackWereNeitherKilledNorStopped() throws Exception {
+    long epoch = (BASE - 1_000) * 1_000;
+    List<LedgerEvent> events = new ArrayList<>(List.of(look(BASE - 1)));
+    for (int worker = 0; worker < 2; worker++) {
+      for (int number = 0; number < 3 + worker; number++) {
+        events.addAll(interval(worker, epoch, number, BASE + 10_000L * number));
+      }
+    }
+    for (int number = 0; number < 2; number++) {
+      events.addAll(interval(0, epoch + 1, number, BASE + 10_000L * (number + 1)));
+    }
+    events.add(look(BASE + 100_000));
+    ProbeLedger ledger = new ProbeLedger();
+    List<TableRow> rows = new ArrayList<>();
+    for (LedgerEvent event : events) {
+      ledger.accept(event, BASE + 100_000, GRACE, false, rows::add);
+      ledger = new FieldSerializer<>(ProbeLedger.class).copy(ledger);
+    }
+    Map<List<Object>, List<Object>> newest = new HashMap<>();
+    for (TableRow row : rows) {
+      List<Object> cells = new ArrayList<>();
+      for (String column :
+          List.of("state", "epochs", "captured_packets", "received_packets", "missing_batches")) {
+        cells.add(row.cells()[Table.LEDGER.index(column)]);
+      }
+      long ts = (Long) row.cells()[Table.LEDGER.index("ts")];
+      newest.put(List.of(row.cells()[Table.LEDGER.index("worker")], ts - BASE / 1_000), cells);
+    }
+    int closed = LedgerState.CLOSED.number();
+    List<Object> once = List.of(closed, 1, 5L, 5L, 0L);
+    List<Object> missing = List.of(LedgerState.MISSING.number(), 0, 0L, 0L, 0L);
+    for (int worker = 0; worker < 2; worker++) {
+      for (long number = 0; number < 7; number++) {
+        List<Object> expected = number < 3 + worker ? once : missing;
+        if (worker == 0 && (number == 1 || number == 2)) {
+          expected = List.of(closed, 2, 10L, 10L, 0L);
+        }
+        assertEquals(expected, newest.get(List.of(worker, number * 10)), worker + " " + number);
+      }
+    }
+  }
 }
