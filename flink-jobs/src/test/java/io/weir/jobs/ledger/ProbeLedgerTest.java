@@ -371,8 +371,7 @@ class ProbeLedgerTest {
       long packets = kind == LedgerEvent.Kind.BATCH ? 5 : 0;
       long sequence = 2L * number + (packets > 0 ? 0 : 1);
       byte[] body = packets > 0 ? new byte[0] : closing.toByteArray();
-      events.add(
-          LedgerStages.event(kind, worker, epoch, sequence, start, BASE, packets, body));
+      events.add(LedgerStages.event(kind, worker, epoch, sequence, start, BASE, packets, body));
     }
     return events;
   }
