@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-from typing import Any
-
 import pytest
 from weir_schema import hourly
 
 import testdata
-import weir_assets
-import weir_templates
 from conftest import PASSWORDS, Store
+from rendered import rendered
 
 #: AS that no other test names.
 AS = 65_111
 #: Worker of which the ledger has no row, so that its sums stay as they are.
 WORKER = 9
-
-
-def rendered(name: str, begin: int, end: int, **filters: list[str]) -> str:
-    """The SQL of a dataset as Superset asks it. Its templates set values and print them."""
-    text = (weir_assets.FOLDER / f"datasets/weir/{name}.sql").read_text()
-    names: dict[str, Any] = {
-        **weir_templates.FUNCTIONS,
-        "filter_values": lambda column: filters.get(column, []),
-        "from_dttm": datetime.fromtimestamp(begin, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-        "to_dttm": datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-    }
-    for name_set, value in re.findall(r"{% set (\w+) = (.+?) -?%}", text):
-        names[name_set] = eval(value, names)
-    text = re.sub(r"{%.+?%}\s*", "", text)
-    return re.sub(r"{{ (.+?) }}", lambda found: str(eval(found[1], names)), text)
 
 
 @pytest.fixture(scope="module")

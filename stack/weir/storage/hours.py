@@ -3,9 +3,10 @@
 Only when all probes have reported is it known which probe's records of a flow count, so the store's views cannot fill
 the hourly tables from each inserted block. Instead, the service adds each interval of the current hour some minutes
 after the interval's end. If more records of a written hour come later, the service waits until no more come, and writes
-the difference between the rows that the hour has and those that it should have. Nothing is written twice or lost,
-whenever the service or the store is killed: the service first makes each block in a separate table, then notes it with
-a token, then writes it under this token.
+the difference that they make to the flows that they belong to; if that is not certain, the difference between the rows
+that the hour has and those that it should have. Nothing is written twice or lost, whenever the service or the store is
+killed: the service first makes each block in a separate table, then notes it with a token, then writes it under this
+token.
 """
 
 from __future__ import annotations
