@@ -124,7 +124,7 @@ fn a_worker_begins_with_what_every_worker_kept() {
     for (worker, from) in (0..).zip(exporters) {
         let mut decoder = Decoder::default();
         feed_at(&mut decoder, from, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
-        states.save(worker, &decoder).unwrap();
+        states.save((worker, 2), &decoder).unwrap();
     }
     for worker in 0..3 {
         let mut decoder = Decoder::default();
