@@ -5,7 +5,6 @@ use super::vendor_tests::{SHORT, all, row, short};
 use super::*;
 use crate::collect::element::octets::mapped;
 use crate::collect::states::States;
-use std::sync::Arc;
 
 const STRANGER: [u8; 4] = [203, 0, 113, 9];
 
@@ -89,7 +88,7 @@ fn an_exporter_that_sends_from_another_port_shares_its_templates() {
     assert_eq!(send(2, &ipfix(5001, &[set(300, &short(6, 600))])), 1);
     let talks = &decoder.exporters.slot(0).talks;
     assert_eq!(talks.len(), 2);
-    assert!(Arc::ptr_eq(&talks[0].templates[&300].template, &talks[1].templates[&300].template));
+    assert!(talks[0].templates.is_shared_with(&talks[1].templates));
     assert_eq!(decoder.left_out().values().copied().collect::<Vec<_>>(), [2], "each record counts once");
 }
 
@@ -145,4 +144,24 @@ fn sets_that_wait_while_their_exporter_restarts_are_counted() {
     let anew = v9_at(100, NOW + 60, 0, &[v9_template(256, &V9_FIELDS)]);
     assert!(feed_at(&mut decoder, HOME, NOW_MS + 60_000, &anew).is_empty());
     assert_eq!((decoder.counts().of(Refusal::UnknownTemplate), decoder.waiting_octets()), (2, 0));
+}
+
+#[test]
+fn templates_that_a_session_changes_stay_as_they_are_for_the_other() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let mut send = |port: u16, data: &[u8]| {
+        let mut records = Vec::new();
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, record| records.push(record.sent[0].packets));
+        records
+    };
+    let turned = [(0, 8, 4), (0, 12, 4), (0, 1, 4), (0, 2, 4), (9999, 1, 4)];
+    let fields = [&SHORT[..], &[(9999, 1, 4)]].concat();
+    let record = set(300, &row(&fields, &[0x0a00_0001, 0x0a00_0002, 5, 500, 0]));
+    assert_eq!(send(1, &ipfix(5000, &[template(300, &fields), record.clone()])), [5]);
+    assert_eq!(send(2, &ipfix(5001, std::slice::from_ref(&record))), [5]);
+    let other = set(300, &row(&turned, &[0x0a00_0001, 0x0a00_0002, 600, 6, 0]));
+    assert_eq!(send(2, &ipfix(5002, &[template(300, &turned), other])), [6]);
+    assert_eq!(send(1, &ipfix(5002, &[record])), [5]);
+    assert_eq!(decoder.left_out().values().copied().collect::<Vec<_>>(), [4], "each record counts once");
 }

@@ -15,6 +15,7 @@ use crate::collect::exporter::origin::Protocol;
 use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::totals::{Follows, Report, Settled};
 use crate::collect::limits::DecodeLimits;
+use std::sync::atomic::Ordering;
 
 /// Value of IE 136 in the record of a flow that continues.
 const ACTIVE_TIMEOUT: u8 = 2;
@@ -107,7 +108,7 @@ impl<T: Take> Message<'_, T> {
     fn data(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, talks, totals, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
-        let KnownTemplate { template, records: read_records, .. } = talk.templates.get_mut(&id)?;
+        let KnownTemplate { template, records: read_records, .. } = talk.templates.get(&id)?;
         let template: &Template = template;
         let moment = Moment { boot_ms: talk.boot_ms, ..self.moment };
         let mut count = 0;
@@ -191,7 +192,7 @@ impl<T: Take> Message<'_, T> {
                 Err(cause) => counts.count(cause),
             }
         };
-        *read_records += u64::from(count);
+        read_records.fetch_add(u64::from(count), Ordering::Relaxed);
         if broken {
             counts.count(Refusal::BadLength);
             return None;
@@ -202,7 +203,7 @@ impl<T: Take> Message<'_, T> {
     fn options(&mut self, id: u16, set: &[u8]) -> Option<u32> {
         let Exporter { info, counts, talks, .. } = &mut *self.exporter;
         let talk = talks.get_mut(self.at)?;
-        let KnownTemplate { template, records: read_records, .. } = talk.templates.get_mut(&id)?;
+        let KnownTemplate { template, records: read_records, .. } = talk.templates.get(&id)?;
         let template: &Template = template;
         let mut count = 0;
         let mut data = set;
@@ -225,7 +226,7 @@ impl<T: Take> Message<'_, T> {
                 counts.count(Refusal::InterfacesForgotten);
             }
         }
-        *read_records += u64::from(count);
+        read_records.fetch_add(u64::from(count), Ordering::Relaxed);
         Some(count)
     }
 
@@ -260,9 +261,9 @@ impl<T: Take> Message<'_, T> {
         }
         let scopes = options.then_some(scopes);
         let now_ms = self.moment.received_ms;
-        if let Some(known) = self.exporter.talks[self.at].templates.get_mut(&id) {
+        if let Some(known) = self.exporter.talks[self.at].templates.get(&id) {
             if known.template.fields == fields && known.template.scopes == scopes {
-                known.heard_ms = now_ms;
+                known.heard_ms.store(now_ms, Ordering::Relaxed);
                 return;
             }
         }

@@ -10,7 +10,9 @@ use crate::collect::exporter::totals::Follows;
 use crate::collect::limits::DecodeLimits;
 use crate::packet::LinkType;
 use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// How one field is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,19 +217,59 @@ impl Meaning {
     }
 }
 
-/// A template of a session. Sessions of the same exporter share it.
-#[derive(Clone, Debug)]
+/// A template of a session.
+#[derive(Debug)]
 pub struct KnownTemplate {
     pub template: Arc<Template>,
     /// When it was last sent, ms from the Unix epoch.
-    pub heard_ms: i64,
+    pub heard_ms: AtomicI64,
     /// Records read by it.
-    pub records: u64,
+    pub records: AtomicU64,
 }
 
 impl KnownTemplate {
     pub fn new(template: Template, heard_ms: i64) -> KnownTemplate {
-        KnownTemplate { template: Arc::new(template), heard_ms, records: 0 }
+        KnownTemplate { template: Arc::new(template), heard_ms: heard_ms.into(), records: AtomicU64::default() }
+    }
+}
+
+impl Clone for KnownTemplate {
+    /// The records stay with the original, so that each counts once.
+    fn clone(&self) -> KnownTemplate {
+        let heard_ms = self.heard_ms.load(Ordering::Relaxed).into();
+        KnownTemplate { template: Arc::clone(&self.template), heard_ms, records: AtomicU64::default() }
+    }
+}
+
+/// The templates of a session, by their ids. A session that continues another one shares its templates until either
+/// changes them: a datagram of few octets may begin a session.
+#[derive(Clone, Debug, Default)]
+pub struct Templates(Arc<HashMap<u16, KnownTemplate, foldhash::fast::RandomState>>);
+
+impl Deref for Templates {
+    type Target = HashMap<u16, KnownTemplate, foldhash::fast::RandomState>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Templates {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl Templates {
+    pub fn is_shared_with(&self, other: &Templates) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Adds the elements left out of their records, unless another session still has these templates.
+    pub fn forget(self, left_out: &mut LeftOut) {
+        if let Some(templates) = Arc::into_inner(self.0) {
+            templates.values().for_each(|known| left_out.add(known));
+        }
     }
 }
 
@@ -244,8 +286,9 @@ pub struct LeftOut {
 impl LeftOut {
     /// Adds the elements left out of a template's records.
     pub fn add(&mut self, known: &KnownTemplate) {
-        if known.records > 0 {
-            known.template.left_out().for_each(|element| self.count(element, known.records));
+        let records = known.records.load(Ordering::Relaxed);
+        if records > 0 {
+            known.template.left_out().for_each(|element| self.count(element, records));
         }
     }
 

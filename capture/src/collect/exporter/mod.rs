@@ -23,6 +23,7 @@ use crate::collect::limits::DecodeLimits;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 /// Counts of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,7 +123,12 @@ pub struct Exporter {
 impl Exporter {
     /// Adds the elements that were left out of its records.
     pub fn add_left_out(&self, sum: &mut LeftOut) {
-        sum.add_all(&self.left_out, self.talks.iter().flat_map(|talk| talk.templates.values()));
+        let first = |at: &usize| {
+            let templates = &self.talks[*at].templates;
+            self.talks[..*at].iter().all(|earlier| !earlier.templates.is_shared_with(templates))
+        };
+        let distinct = (0..self.talks.len()).filter(first);
+        sum.add_all(&self.left_out, distinct.flat_map(|at| self.talks[at].templates.values()));
     }
 
     pub fn new(info: ExporterInfo) -> Exporter {
@@ -170,7 +176,7 @@ impl Exporter {
         let oldest = (0..self.talks.len()).min_by_key(|&at| self.talks[at].heard_ms).unwrap_or(0);
         let gone = std::mem::replace(&mut self.talks[oldest], talk);
         self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.templates.len() as u64;
-        gone.templates.values().for_each(|known| self.left_out.add(known));
+        gone.templates.forget(&mut self.left_out);
         oldest
     }
 
@@ -197,7 +203,7 @@ impl Exporter {
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });
-        let anew = talk.hear(moment, may_hold, |known| left_out.add(known));
+        let anew = talk.hear(moment, may_hold, left_out);
         if anew {
             counts.losses.restarts += 1;
             sources.clear();
@@ -224,7 +230,8 @@ impl Exporter {
     pub fn keep(&mut self, at: usize, id: u16, known: KnownTemplate, limits: &DecodeLimits) {
         let templates = &mut self.talks[at].templates;
         if !templates.contains_key(&id) && templates.len() >= limits.templates {
-            let oldest = templates.iter().min_by_key(|(_, known)| known.heard_ms).map(|(&id, _)| id);
+            let heard_ms = |known: &KnownTemplate| known.heard_ms.load(Ordering::Relaxed);
+            let oldest = templates.iter().min_by_key(|(_, known)| heard_ms(known)).map(|(&id, _)| id);
             if let Some(gone) = oldest.and_then(|oldest| templates.remove(&oldest)) {
                 self.left_out.add(&gone);
                 self.counts.count(Refusal::TemplatesForgotten);

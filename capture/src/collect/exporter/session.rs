@@ -2,13 +2,11 @@
 //! own (RFC 7011, sections 3.1 and 8).
 
 use crate::collect::element::moment::Moment;
-use crate::collect::element::template::KnownTemplate;
+use crate::collect::element::template::{LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::recent::Recent;
 use crate::collect::exporter::sampling::Rates;
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
 
 /// How far an uptime may deviate from its expected value, ms, in addition to a 64th of the time elapsed.
 const DRIFT_MS: i64 = 10_000;
@@ -22,7 +20,7 @@ pub struct Talk {
     pub uptime: Option<(u32, i64)>,
     /// Boot time from an option, ms from the Unix epoch.
     pub boot_ms: Option<i64>,
-    pub templates: HashMap<u16, KnownTemplate, RandomState>,
+    pub templates: Templates,
     pub rates: Rates,
     /// Sets that wait for a template.
     pub waiting: u32,
@@ -42,14 +40,13 @@ impl Talk {
 
     /// The same exporter in another session.
     pub fn moved(&self, session: Session) -> Talk {
-        let unread = |(&id, known): (&u16, &KnownTemplate)| (id, KnownTemplate { records: 0, ..known.clone() });
         Talk {
             session,
             heard_ms: self.heard_ms,
             counting: self.counting.clone(),
             uptime: self.uptime,
             boot_ms: self.boot_ms,
-            templates: self.templates.iter().map(unread).collect(),
+            templates: self.templates.clone(),
             rates: self.rates.clone(),
             waiting: 0,
             origin: self.origin,
@@ -79,7 +76,7 @@ impl Talk {
         &mut self,
         moment: &Moment,
         may_hold: impl Fn(&Counting, bool) -> bool,
-        mut forget: impl FnMut(&KnownTemplate),
+        left_out: &mut LeftOut,
     ) -> bool {
         let last_ms = self.heard_ms;
         self.heard_ms = last_ms.max(moment.received_ms);
@@ -93,7 +90,7 @@ impl Talk {
             return false;
         }
         self.counting.restart();
-        self.templates.drain().for_each(|(_, known)| forget(&known));
+        std::mem::take(&mut self.templates).forget(left_out);
         true
     }
 }
