@@ -265,6 +265,13 @@ impl Templates {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Moves the times when they were heard along with the host's clock.
+    pub fn clock_set(&self, by_ms: i64) {
+        for known in self.values() {
+            known.heard_ms.store(known.heard_ms.load(Ordering::Relaxed).saturating_add(by_ms), Ordering::Relaxed);
+        }
+    }
+
     /// Adds the elements left out of their records, unless another session still has these templates.
     pub fn forget(self, left_out: &mut LeftOut) {
         if let Some(templates) = Arc::into_inner(self.0) {

@@ -12,7 +12,7 @@ pub mod totals;
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
-use crate::collect::element::template::{KnownTemplate, LeftOut};
+use crate::collect::element::template::{KnownTemplate, LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::origin::{ExporterInfo, Session};
 use crate::collect::exporter::pool::Pool;
@@ -123,12 +123,14 @@ pub struct Exporter {
 impl Exporter {
     /// Adds the elements that were left out of its records.
     pub fn add_left_out(&self, sum: &mut LeftOut) {
-        let first = |at: &usize| {
-            let templates = &self.talks[*at].templates;
-            self.talks[..*at].iter().all(|earlier| !earlier.templates.is_shared_with(templates))
-        };
-        let distinct = (0..self.talks.len()).filter(first);
-        sum.add_all(&self.left_out, distinct.flat_map(|at| self.talks[at].templates.values()));
+        sum.add_all(&self.left_out, self.distinct_templates().flat_map(|templates| templates.values()));
+    }
+
+    /// The templates of its sessions, those that several share once.
+    fn distinct_templates(&self) -> impl Iterator<Item = &Templates> {
+        self.talks.iter().enumerate().filter_map(|(at, Talk { templates, .. })| {
+            self.talks[..at].iter().all(|talk| !talk.templates.is_shared_with(templates)).then_some(templates)
+        })
     }
 
     pub fn new(info: ExporterInfo) -> Exporter {
@@ -349,6 +351,7 @@ impl Exporters {
                 exporter.heard_ms = exporter.heard_ms.saturating_add(by_ms);
             }
             exporter.talks.iter_mut().for_each(|talk| talk.clock_set(by_ms));
+            exporter.distinct_templates().for_each(|templates| templates.clock_set(by_ms));
             for source in exporter.sources.values_mut() {
                 source.heard_ms = source.heard_ms.saturating_add(by_ms);
                 source.pool.clock_set(by_ms);

@@ -61,9 +61,6 @@ impl Talk {
         if let Some((_, at_ms)) = &mut self.uptime {
             *at_ms = at_ms.saturating_add(by_ms);
         }
-        for known in self.templates.values_mut() {
-            known.heard_ms = known.heard_ms.saturating_add(by_ms);
-        }
     }
 
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts
