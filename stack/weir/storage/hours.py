@@ -35,7 +35,6 @@ PART = 1_000_000
 #: Seconds that the store may take to show a record after it stamped it: later ones are left to the next correction.
 _IN_FLIGHT_S = 30
 
-_OF_HOUR = ("hour", "until", "records", "generation", "state", "rule")
 _ENDED = ("dropping", "closed")
 #: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
 _STAGED = "hours_staged_"
@@ -138,28 +137,23 @@ def changed(admin: ClickHouse, day: date | None = None, before: int = 0, of_curr
     current = f"if(a.hour = toDateTime({of_current // HOUR_S * HOUR_S}, 'UTC'), {of_current}, {before})"
     of_day = f"WHERE toDate(ts) = '{day}'" if day else ""
     sums = (
-        "SELECT a.hour AS of, any(h.known) AS known, any(h.until) AS noted_until, any(h.records) AS noted_records,"
-        " any(h.generation) AS generation, toString(any(h.state)) AS state, any(h.noted_at) AS noted_at,"
-        " any(h.taken) AS noted_taken, any(h.rule) AS noted_rule,"
+        "SELECT a.hour AS of, any(h.known) AS known, any(h.records) AS noted_records,"
+        " toString(any(h.state)) AS state, any(h.noted_at) AS noted_at,"
         " sum(a.records) AS arrived, sumIf(a.records, a.ts < h.until) AS written,"
         f" sumIf(a.records, toUnixTimestamp(a.ts) < {current}) AS before, min(a.first) AS first, max(a.last) AS last"
         f" FROM (SELECT ts, toStartOfHour(ts) AS hour, records, first, last FROM arrivals {of_day}) AS a"
-        " LEFT JOIN (SELECT *, true AS known FROM hours FINAL) AS h ON h.hour = a.hour GROUP BY a.hour"
+        " LEFT JOIN (SELECT hour, until, records, state, noted_at, true AS known FROM hours FINAL) AS h ON h.hour = a.hour GROUP BY a.hour"
     )
     rows = admin.rows(
-        "SELECT toUnixTimestamp(of) AS hour, known, toUnixTimestamp(noted_until) AS until, noted_records AS records,"
-        " generation, state, noted_taken AS taken, noted_rule AS rule, arrived, written, before, toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
+        "SELECT toUnixTimestamp(of) AS hour, known, arrived, written, before,"
+        " toUnixTimestamp(if(known, toDateTime(noted_at), first)) AS waits_since,"
         f" toUnixTimestamp(last) AS last FROM ({sums})"
         " WHERE NOT known OR state IN ('unfinished', 'applying') OR (state = 'done' AND arrived != noted_records) ORDER BY hour DESC"
     )
-    return [
-        Changed(
-            row["hour"],
-            Hour(**{name: row[name] for name in _OF_HOUR}, taken=tuple(row["taken"])) if row["known"] else None,
-            *(row[name] for name in ("arrived", "written", "before", "waits_since", "last")),
-        )
-        for row in rows
-    ]
+    known = ", ".join(str(row["hour"]) for row in rows if row["known"])
+    was = {one.hour: one for one in noted(admin, f"toUnixTimestamp(h.hour) IN ({known})")} if known else {}
+    figures = ("arrived", "written", "before", "waits_since", "last")
+    return [Changed(row["hour"], was.get(row["hour"]), *(row[name] for name in figures)) for row in rows]
 
 
 def roll_up(
