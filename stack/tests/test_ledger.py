@@ -39,5 +39,7 @@ def test_what_was_taken_is_no_loss() -> None:
 
 def test_the_view_of_exporters_names_the_same_causes() -> None:
     """`v_exporters` counts as refused what `weir ledger` reports as unreadable."""
-    [named] = re.findall(r"\[([^\]]+)\] AS nothing_missing", (CHECKOUT / "clickhouse/views/v_exporters.sql").read_text())
+    [named] = re.findall(
+        r"\[([^\]]+)\] AS nothing_missing", (CHECKOUT / "clickhouse/views/v_exporters.sql").read_text()
+    )
     assert {name.strip(" '") for name in named.split(",")} == set(_TAKEN)
