@@ -25,6 +25,12 @@ HOUR = 1_795_000_000 // 3600 * 3600
 BLOCK = 250_000
 SPOOL = "probe = (SELECT min(probe) FROM base) AND toMinute(ts) BETWEEN 20 AND 24"
 
+#: The first lines of the table.
+HEAD = (
+    "| records of the hour | late | read from | CPU s | s | rows read |",
+    "|---:|---:|---|---:|---:|---:|",
+)
+
 
 def generate(store: ClickHouse, rows: int) -> None:
     """Fill the table `base` with the records of an hour; `place` is a number of each, drawn."""
@@ -98,10 +104,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 3_000_000], metavar="N")
     parser.add_argument("--late", type=int, nargs="+", default=[1, 1_000, 100_000], metavar="N")
     options = parser.parse_args()
-    lines = [
-        "| records of the hour | late | read from | CPU s | s | rows read |",
-        "|---:|---:|---|---:|---:|---:|",
-    ]
+    lines = list(HEAD)
     with lone_store() as stack:
         store = connect(stack.stack, "admin", patience=None)
         for rows in options.rows:

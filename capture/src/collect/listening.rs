@@ -50,9 +50,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct CollectOptions {
     pub identity: Identity,
+    pub filters: Arc<FilterSets>,
     /// Records that may wait in an interval.
     pub max_entries: usize,
-    pub filters: Arc<FilterSets>,
     pub states: States,
     /// The state that it shares with the other workers.
     pub run: RunState,

@@ -18,9 +18,9 @@ pub struct Talk {
     pub counting: Counting,
     /// Last uptime and its arrival time, in ms.
     pub uptime: Option<(u32, i64)>,
+    pub templates: Templates,
     /// Boot time from an option, ms from the Unix epoch.
     pub boot_ms: Option<i64>,
-    pub templates: Templates,
     pub rates: Rates,
     /// Sets that wait for a template.
     pub waiting: u32,

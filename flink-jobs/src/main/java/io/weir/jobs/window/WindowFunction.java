@@ -109,11 +109,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   /** {@link WindowState#weight} by bucket; known shortly after a restart. */
   private transient Map<Integer, Integer> held;
 
-  /** The weight from which a bucket that held too much makes room again. */
-  private transient Map<Integer, Integer> tryAgain;
-
   /** The weight of all buckets of this subtask. */
   private transient long all;
+
+  /** The weight from which a bucket that held too much makes room again. */
+  private transient Map<Integer, Integer> tryAgain;
 
   /**
    * Creates the function.
