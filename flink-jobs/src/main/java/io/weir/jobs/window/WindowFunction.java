@@ -39,7 +39,7 @@ import org.apache.flink.util.Collector;
  * the previous window are kept as long, to be judged.
  *
  * <p>All buckets of all subtasks share one budget of entries. When it is spent, each bucket that
- * holds more than its share adds up smaller flows, see {@link #makeRoom}.
+ * holds more than its share makes {@link Room}.
  *
  * <p>While a window is open its flows are only appended; they are added up when a digest is
  * computed.
@@ -83,9 +83,6 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
 
   /** Number of new entries of one probe and window from which they are added up. */
   static final int COMPACT_ENTRIES = 50_000;
-
-  /** Number of entries of a probe in a window that is not worth adding up. */
-  private static final int LEAST_ENTRIES = 8;
 
   private static final long TICK_MS = 1_000;
 
@@ -236,7 +233,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     int share = maxEntries / Buckets.COUNT;
     if (all > maxEntries / subtasks && weight > tryAgain.getOrDefault(bucket, share)) {
       TreeMap<Long, WindowState> ordered = ordered();
-      int left = makeRoom(ordered, weight(ordered) - share * 3 / 4, bucket, false);
+      int left = makeRoom(ordered, weight(ordered) - share * 3 / 4, bucket, List.of(Room.values()));
       tryAgain.put(bucket, Math.max(share, left + share / 8));
     }
   }
@@ -277,7 +274,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     int kept = maxEntries / KEEP_SHARE / Buckets.COUNT;
     if (finished > kept) {
-      makeRoom(ordered, finished - kept, bucket, true);
+      makeRoom(ordered, finished - kept, bucket, List.of(Room.FINISHED));
     }
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long next = entry.getKey() + windowMs;
@@ -371,6 +368,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     if (said) {
       window.told = true;
+      window.weigh();
       windows.put(start, window);
       if (after != null) {
         windows.put(end, after);
@@ -389,64 +387,29 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Frees this much weight of a bucket, if it can: it adds up the smaller flows of finished
-   * windows, the oldest first; then, unless only finished windows may be touched, it drops the
-   * attempts that only late data would have judged again, and adds up the smaller flows of the
-   * other windows.
+   * Frees this much weight of a bucket, if it can, in these ways, of the oldest windows first.
    *
    * @return the weight of the bucket afterwards
    */
-  private int makeRoom(
-      TreeMap<Long, WindowState> ordered, int excess, int bucket, boolean onlyFinished)
+  private int makeRoom(TreeMap<Long, WindowState> ordered, int excess, int bucket, List<Room> ways)
       throws Exception {
-    int most = weight(ordered) - excess;
-    for (Room room : onlyFinished ? List.of(Room.FINISHED) : List.of(Room.values())) {
+    int left = weight(ordered);
+    int most = left - excess;
+    for (Room way : ways) {
       for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
-        int tooMuch = weight(ordered) - most;
-        if (tooMuch <= 0) {
-          return hold(bucket, most + tooMuch);
-        }
-        WindowState after = ordered.get(entry.getKey() + windowMs);
-        if (makeRoom(room, entry.getValue(), after, tooMuch, bucket)) {
-          windows.put(entry.getKey(), entry.getValue());
+        if (left > most) {
+          WindowState window = entry.getValue();
+          WindowState after = ordered.get(entry.getKey() + windowMs);
+          int before = window.weight();
+          coarsened.inc(way.make(window, after, left - most, flows, bucket));
+          if (window.weight() != before) {
+            left -= before - window.weight();
+            windows.put(entry.getKey(), window);
+          }
         }
       }
     }
-    return hold(bucket, weight(ordered));
-  }
-
-  /** Ways to make room, in the order in which they are tried. */
-  private enum Room {
-    FINISHED,
-    ATTEMPTS,
-    OPEN
-  }
-
-  /** Makes room in one window; returns whether anything has changed. */
-  private boolean makeRoom(
-      Room room, WindowState window, WindowState after, int tooMuch, int bucket) {
-    if (room == Room.ATTEMPTS) {
-      return after != null && after.look.finished && window.dropAttempts();
-    }
-    if (window.look.finished != (room == Room.FINISHED) || window.look.least) {
-      return false;
-    }
-    int gone = 0;
-    for (Log log : window.probes.values()) {
-      int before = log.entries;
-      int needed = room == Room.FINISHED ? 0 : before - (tooMuch - gone);
-      int least = Math.max(LEAST_ENTRIES, Math.max(before / 4, needed));
-      if (before > least) {
-        flows.compact(log, Buckets.number(bucket), least);
-        gone += before - log.entries;
-      }
-    }
-    if (gone == 0 && room == Room.FINISHED) {
-      window.look.least = true;
-    }
-    window.entries -= gone;
-    coarsened.inc(gone);
-    return gone > 0;
+    return hold(bucket, left);
   }
 
   /** The data of a probe, or of all probes for an empty name; null if there is none. */
@@ -543,6 +506,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     window.probes.values().forEach(Log::end);
     window.entries = 0;
+    window.weigh();
     windows.put(start, window);
   }
 }

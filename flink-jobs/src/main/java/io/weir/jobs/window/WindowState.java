@@ -200,6 +200,9 @@ final class WindowState {
   /** Entries of all probes. Derived from the rest of the state, like {@link #told}. */
   int entries;
 
+  /** What the data of {@link Said} take, in entries, see {@link #weigh}. */
+  private int saidEntries;
+
   /** Whether any digest was sent. */
   boolean told;
 
@@ -213,22 +216,25 @@ final class WindowState {
 
   /** The memory that the window takes, in entries. */
   int weight() {
+    return entries + saidEntries;
+  }
+
+  /** Determines anew what the data of {@link Said} take. */
+  void weigh() {
     long octets = all.octets();
     for (Log log : probes.values()) {
       octets += log.said.late == all.late ? 0 : log.said.octets();
     }
-    return entries + (int) (octets / OCTETS_OF_ENTRY);
+    saidEntries = (int) (octets / OCTETS_OF_ENTRY);
   }
 
-  /** Drops the attempts that the next window judges; returns whether there were any. */
-  boolean dropAttempts() {
-    boolean any = all.late.length > 0;
+  /** Drops the attempts that the next window judges. */
+  void dropAttempts() {
     all.late = Compressed.NONE;
     for (Log log : probes.values()) {
-      any |= log.said.late.length > 0;
       log.said.late = Compressed.NONE;
     }
-    return any;
+    weigh();
   }
 
   /** The data of the only probe; null if there are several. */
@@ -247,6 +253,7 @@ final class WindowState {
     copy.all = all.copy();
     copy.look = look;
     copy.entries = entries;
+    copy.saidEntries = saidEntries;
     copy.told = told;
     copy.began = began;
     copy.touched = touched;
@@ -316,6 +323,7 @@ final class WindowState {
       window.told |= window.all.at != 0;
       boolean shared = in.readBoolean();
       window.all.late = shared ? window.onlyLate() : OCTETS.deserialize(in);
+      window.weigh();
       return window;
     }
   }
