@@ -267,8 +267,9 @@ impl World {
         match step {
             Step::Wait(seconds) => self.pass(i64::from(*seconds) * 1000),
             Step::Clock(ms) => {
-                // Not before 1970.
-                self.clock.off_ms.set((self.clock.off_ms.get() + ms).max(-self.now_ms.get()));
+                // Records before 1970 have no intervals of their own.
+                let earliest = 86_400_000 - self.now_ms.get();
+                self.clock.off_ms.set((self.clock.off_ms.get() + ms).max(earliest));
                 self.happened.heard.push(Heard::Clock(self.clock.off_ms.get()));
                 self.deliver();
             }
