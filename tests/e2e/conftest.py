@@ -35,6 +35,7 @@ LONGEST_FIRST = {
     "test_nprobe_in": 80,
     "test_exports": 70,
     "test_window_bound": 70,
+    "test_late_records": 60,
 }
 
 
