@@ -70,7 +70,8 @@ peers:
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
 $(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
-	cd capture && cargo build --release --locked --quiet
+	@# make hands its jobserver to recipes that call make alone.
+	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
 	@touch $(AGENT) $(BENCH)
 
 $(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml 2>/dev/null) $(wildcard schemas/*.proto)

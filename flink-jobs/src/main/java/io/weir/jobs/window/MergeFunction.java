@@ -17,7 +17,8 @@ import org.apache.flink.util.Collector;
 
 /**
  * Merges the buckets' digests of one window and scope into rows: the first version when every
- * bucket has sent its digest, a further version shortly after a bucket has sent a new one.
+ * bucket has sent its digest, a further version shortly after a bucket has sent a new one. It keeps
+ * the digests until every bucket has sent its last one.
  */
 final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
@@ -26,12 +27,14 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   static final long SETTLE_MS = 2_000;
 
   /**
-   * How many minutes digests are kept after the last one, counted while the jobs run: a downtime
-   * counts as one minute.
+   * How many minutes digests are kept at most after the newest one, counted while the jobs run: a
+   * downtime counts as one minute.
    */
   static final int KEEP_MINUTES = (int) (WindowFunction.KEEP_MS / 60_000) + 2;
 
   static final long MINUTE_MS = 60_000;
+
+  private static final long ALL_BUCKETS = -1L >>> (Long.SIZE - Buckets.COUNT);
 
   /**
    * Likewise after a digest of a window that ends at {@code end}: of one ahead of the clock, until
@@ -57,6 +60,9 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
 
   private transient ValueState<Integer> minutesLeft;
 
+  /** The buckets that send no more, one bit each. */
+  private transient ValueState<Long> ended;
+
   MergeFunction(Duration window, RowMaker maker) {
     windowMs = window.toMillis();
     this.maker = maker;
@@ -78,11 +84,16 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     minuteAt = runtime.getState(new ValueStateDescriptor<>("minute-at", LongSerializer.INSTANCE));
     minutesLeft =
         runtime.getState(new ValueStateDescriptor<>("minutes-left", IntSerializer.INSTANCE));
+    ended = runtime.getState(new ValueStateDescriptor<>("ended", LongSerializer.INSTANCE));
   }
 
   @Override
   public void processElement(Digest digest, Context context, Collector<TableRow> out)
       throws Exception {
+    if (digest.last()) {
+      end(digest.bucket(), out);
+      return;
+    }
     long now = context.timerService().currentProcessingTime();
     parts.put(digest.bucket(), digest);
     minutesLeft.update(keepMinutes(digest.window() + windowMs, now, windowMs));
@@ -113,16 +124,34 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     }
     int left = minutesLeft.value() - 1;
     if (left == 0) {
-      parts.clear();
-      written.clear();
-      minuteAt.clear();
-      minutesLeft.clear();
+      forget();
     } else {
       long next = context.timerService().currentProcessingTime() + MINUTE_MS;
       minutesLeft.update(left);
       minuteAt.update(next);
       context.timerService().registerProcessingTimeTimer(next);
     }
+  }
+
+  private void end(int bucket, Collector<TableRow> out) throws Exception {
+    long before = ended.value() == null ? 0 : ended.value();
+    ended.update(before | 1L << Buckets.number(bucket));
+    if (ended.value() == ALL_BUCKETS) {
+      if (mergeAt.value() != null) {
+        merge(all(), out);
+      }
+      forget();
+    }
+  }
+
+  /** Drops the state; timers that are set find nothing. */
+  private void forget() {
+    parts.clear();
+    written.clear();
+    mergeAt.clear();
+    minuteAt.clear();
+    minutesLeft.clear();
+    ended.clear();
   }
 
   private Map<Integer, Digest> all() throws Exception {

@@ -378,7 +378,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     if (allSaid && !probesChanged && !isOver(start, window, known)) {
       long until = Math.max(window.touched, far ? whole : Math.max(end, whole)) + KEEP_MS;
       if (clock >= until) {
-        end(start, window, known, far);
+        end(start, window, known, far, bucket, out);
       } else {
         look.finished = true;
         look.atClock(far ? Math.min(until, start - StreamClock.AHEAD_MS) : until);
@@ -492,12 +492,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
    * Ends a window. One that is far ahead stays open over all probes if it has no digest: other
    * probes reach it later.
    */
-  private void end(long start, WindowState window, Over known, boolean far) throws Exception {
+  private void end(
+      long start, WindowState window, Over known, boolean far, int bucket, Collector<Digest> out)
+      throws Exception {
     for (String probe : window.probes.keySet()) {
-      known.add(probe, start / windowMs);
+      end(probe, start, known, bucket, out);
     }
     if (window.all.at != 0) {
-      known.add("", start / windowMs);
+      end("", start, known, bucket, out);
     }
     over.keep(known);
     if (far) {
@@ -508,5 +510,18 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     window.entries = 0;
     window.weigh();
     windows.put(start, window);
+  }
+
+  /** Ends a window for one scope, and says so where its digests are kept. */
+  private void end(String probe, long start, Over known, int bucket, Collector<Digest> out) {
+    if (known.has(probe, start / windowMs)) {
+      return;
+    }
+    known.add(probe, start / windowMs);
+    for (int job = 0; job < digesters.size(); job++) {
+      if (digesters.get(job).sums() == 0) {
+        out.collect(Digest.last(job, probe, start, bucket));
+      }
+    }
   }
 }
