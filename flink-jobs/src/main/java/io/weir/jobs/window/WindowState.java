@@ -250,8 +250,8 @@ final class WindowState {
   private WindowState copy() {
     WindowState copy = new WindowState();
     probes.forEach((name, log) -> copy.probes.put(name, log.copy()));
-    copy.all = all.copy();
     copy.look = look;
+    copy.all = all.copy();
     copy.entries = entries;
     copy.saidEntries = saidEntries;
     copy.told = told;
