@@ -208,13 +208,11 @@ final class Means {
     for (Span span : Span.values()) {
       for (Map.Entry<Long, MeansWindow> entry : windows.get(span).entrySet()) {
         MeansWindow window = entry.getValue();
-        long end = entry.getKey() + span.ms;
-        // Do not wait until a clock that is far ahead has been reached.
-        boolean ahead = clockNow < entry.getKey() && entry.getKey() - window.began > KEEP_MS;
-        long over = ahead ? window.began + span.ms : Math.max(end, window.began);
-        boolean far = ahead && StreamClock.isFar(clockNow, entry.getKey());
-        boolean waited = clockNow >= over + delay && !(far && Scopes.isAll(scope));
-        int reported = reported(end);
+        long start = entry.getKey();
+        StreamClock.Ending ending = StreamClock.Ending.of(clockNow, start, span.ms, window.began);
+        boolean far = ending.far();
+        boolean waited = clockNow >= ending.whole() + delay && !(far && Scopes.isAll(scope));
+        int reported = reported(ending.end());
         boolean whole = waited || reported >= expected(scope, reported);
         if (window.due(span, whole, reported, now)) {
           rows(scope, span, entry.getKey(), window, waited, reported, out);
@@ -222,9 +220,8 @@ final class Means {
         }
         cells += window.size();
         count++;
-        long since = Math.max(far ? over : Math.max(end, over), window.touched);
         boolean withheld = far && window.version == 0;
-        idle.add(new Place(span, entry.getKey(), window, since, withheld));
+        idle.add(new Place(span, start, window, ending.keptFrom(window.touched), withheld));
       }
     }
     idle.sort(Comparator.comparingLong(place -> place.window.touched));

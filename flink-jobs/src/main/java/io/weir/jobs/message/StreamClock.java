@@ -158,9 +158,29 @@ public final class StreamClock {
     return Math.max(time, Math.min(now, end));
   }
 
-  /** Whether a window that begins at {@code start} is too far ahead to be kept until its time. */
-  public static boolean isFar(long time, long start) {
-    return start - time > AHEAD_MS;
+  /**
+   * When a window ends by the time that windows follow; it does not wait until a clock that is far
+   * ahead has been reached.
+   *
+   * @param end of the window
+   * @param whole when its data should have arrived
+   * @param far whether it is too far ahead to be kept until its time, see {@link #AHEAD_MS}
+   */
+  public record Ending(long end, long whole, boolean far) {
+    /** The ending, at this time, of a window whose first data arrived at {@code began}. */
+    public static Ending of(long time, long start, long length, long began) {
+      boolean ahead = time < start && start - began > KEEP_MS;
+      long end = start + length;
+      long whole = ahead ? began + length : Math.max(end, began);
+      return new Ending(end, whole, ahead && start - time > AHEAD_MS);
+    }
+
+    /**
+     * From when on the window is kept for late data, if its last data arrived at {@code touched}.
+     */
+    public long keptFrom(long touched) {
+      return Math.max(touched, far ? whole : Math.max(end, whole));
+    }
   }
 
   private static boolean isBehind(long[] worker, long now) {

@@ -303,16 +303,14 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     long end = start + windowMs;
     WindowState before = ordered.get(start - windowMs);
     WindowState after = ordered.get(end);
-    // Do not wait until a clock that is far ahead has been reached.
-    boolean ahead = clock < start && start - window.began > KEEP_MS;
-    long whole = ahead ? window.began + windowMs : Math.max(end, window.began);
-    boolean far = ahead && StreamClock.isFar(clock, start);
-    boolean waited = clock >= whole + delayMs;
+    StreamClock.Ending ending = StreamClock.Ending.of(clock, start, windowMs, window.began);
+    boolean far = ending.far();
+    boolean waited = clock >= ending.whole() + delayMs;
     int reported = progress.reported(end);
     WindowState.Look look = new WindowState.Look(reported, progress.turn());
     window.look = look;
     if (!waited) {
-      look.atClock(whole + delayMs);
+      look.atClock(ending.whole() + delayMs);
       if (reported == 0 && !window.told) { // nothing can be due
         return;
       }
@@ -376,7 +374,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     }
     boolean allSaid = far || (window.all.at != 0 && !window.all.changed);
     if (allSaid && !probesChanged && !isOver(start, window, known)) {
-      long until = Math.max(window.touched, far ? whole : Math.max(end, whole)) + KEEP_MS;
+      long until = ending.keptFrom(window.touched) + KEEP_MS;
       if (clock >= until) {
         end(start, window, known, far, bucket, out);
       } else {
