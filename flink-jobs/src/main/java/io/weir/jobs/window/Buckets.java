@@ -18,6 +18,9 @@ public final class Buckets {
   public static final int COUNT = 64;
   public static final int MAX_PARALLELISM = 128;
 
+  /** The bits of all buckets. */
+  static final long ALL = -1L >>> (Long.SIZE - COUNT);
+
   /** Ids, by which the stream is keyed. */
   static final int[] IDS = ids();
 
@@ -73,6 +76,11 @@ public final class Buckets {
   static int number(int id) {
     return KeyGroupRangeAssignment.assignToKeyGroup(id, MAX_PARALLELISM)
         / (MAX_PARALLELISM / COUNT);
+  }
+
+  /** The bit of the bucket with this id, in a set of buckets. */
+  static long bit(int id) {
+    return 1L << number(id);
   }
 
   private static int[] ids() {

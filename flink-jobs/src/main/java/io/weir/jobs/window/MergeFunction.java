@@ -34,8 +34,6 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
 
   static final long MINUTE_MS = 60_000;
 
-  private static final long ALL_BUCKETS = -1L >>> (Long.SIZE - Buckets.COUNT);
-
   /**
    * Likewise after a digest of a window that ends at {@code end}: of one ahead of the clock, until
    * it accepts no more data.
@@ -135,8 +133,8 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
 
   private void end(int bucket, Collector<TableRow> out) throws Exception {
     long before = ended.value() == null ? 0 : ended.value();
-    ended.update(before | 1L << Buckets.number(bucket));
-    if (ended.value() == ALL_BUCKETS) {
+    ended.update(before | Buckets.bit(bucket));
+    if (ended.value() == Buckets.ALL) {
       if (mergeAt.value() != null) {
         merge(all(), out);
       }

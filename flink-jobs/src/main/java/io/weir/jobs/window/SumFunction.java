@@ -104,7 +104,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long[] report =
         window.reports.computeIfAbsent(digest.window(), key -> new long[] {Long.MAX_VALUE, 0, 0});
     // Each bucket sends one digest per round: a second one from the same bucket begins a new round.
-    long bit = 1L << Buckets.number(digest.bucket());
+    long bit = Buckets.bit(digest.bucket());
     if ((report[2] & bit) != 0) {
       report[0] = Long.MAX_VALUE;
       report[2] = 0;
@@ -142,7 +142,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   }
 
   private void look(String key, Window window, long start, long now, Collector<TableRow> out) {
-    boolean complete = window.last == -1L >>> (Long.SIZE - Buckets.COUNT);
+    boolean complete = window.last == Buckets.ALL;
     boolean waited = now >= due(window, start);
     boolean settled = now - window.touched >= MergeFunction.SETTLE_MS;
     boolean first = window.said == 0 && (complete || waited);
