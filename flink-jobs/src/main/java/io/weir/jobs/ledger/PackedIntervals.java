@@ -1,7 +1,7 @@
 package io.weir.jobs.ledger;
 
-import com.github.luben.zstd.Zstd;
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.serde.Compressed;
 import io.weir.jobs.serde.FieldSerializer;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -32,10 +32,7 @@ final class PackedIntervals {
   /**
    * Format of an interval, then the intervals in the order in which they were added; compressed.
    */
-  private byte[] octets = {};
-
-  /** Length of the same before it was compressed. */
-  private int length;
+  private byte[] octets = Compressed.NONE;
 
   private int size;
   private final RangeSet seconds = new RangeSet(WorkerLedger.MAX_RANGES);
@@ -62,7 +59,7 @@ final class PackedIntervals {
   List<Entry> takeAll() {
     List<Entry> entries = new ArrayList<>();
     if (size > 0) {
-      DataInputDeserializer in = new DataInputDeserializer(Zstd.decompress(octets, length));
+      DataInputDeserializer in = new DataInputDeserializer(Compressed.octets(octets));
       try {
         TypeSerializer<Interval> serializer =
             TypeSerializerSnapshot.<Interval>readVersionedSnapshot(
@@ -82,15 +79,14 @@ final class PackedIntervals {
   }
 
   private void clear() {
-    octets = new byte[0];
-    length = 0;
+    octets = Compressed.NONE;
     size = 0;
     seconds.removeBelow(Long.MAX_VALUE);
   }
 
   /** Adds intervals, and drops the first ones beyond {@code most}: adds their seconds to a set. */
   void add(List<Entry> entries, int most, RangeSet dropped) {
-    byte[] before = size == 0 ? FORMAT : Zstd.decompress(octets, length);
+    byte[] before = size == 0 ? FORMAT : Compressed.octets(octets);
     List<Entry> more = entries;
     if (!Arrays.equals(
         before, 0, Math.min(before.length, FORMAT.length), FORMAT, 0, FORMAT.length)) {
@@ -125,8 +121,7 @@ final class PackedIntervals {
     } catch (IOException e) {
       throw new UncheckedIOException(e); // nothing but memory is written to
     }
-    length = out.length();
-    octets = Zstd.compress(out.getCopyOfBuffer(), LEVEL);
+    octets = Compressed.of(out.getCopyOfBuffer(), LEVEL);
   }
 
   private void write(Entry entry, DataOutputSerializer out) throws IOException {

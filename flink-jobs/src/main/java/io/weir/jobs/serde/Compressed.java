@@ -5,36 +5,42 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * Numbers that are kept for minutes and rarely read, in a fifth of the space: compressed by
- * Zstandard at its fastest level. Equal numbers have equal octets.
+ * Numbers and octets that are kept and rarely read, compressed by Zstandard. Equal ones have equal
+ * results.
  */
 public final class Compressed {
-  /** No numbers. */
+  /** Nothing. */
   public static final byte[] NONE = {};
 
+  /** The level for numbers, of which there are many and for minutes: the fastest. */
   private static final int FASTEST = 1;
 
   private Compressed() {}
 
   /** Compresses all numbers. */
   public static byte[] of(long[] numbers) {
-    if (numbers.length == 0) {
-      return NONE;
-    }
     byte[] octets = new byte[numbers.length * Long.BYTES];
     ByteBuffer.wrap(octets).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().put(numbers);
-    return Zstd.compress(octets, FASTEST);
+    return of(octets, FASTEST);
   }
 
-  /** The numbers that {@link #of} compressed. */
+  /** Compresses all octets, at a level of Zstandard. */
+  public static byte[] of(byte[] octets, int level) {
+    return octets.length == 0 ? NONE : Zstd.compress(octets, level);
+  }
+
+  /** The numbers that were compressed. */
   public static long[] numbers(byte[] compressed) {
-    if (compressed.length == 0) {
-      return new long[0];
-    }
-    int length = (int) Zstd.getFrameContentSize(compressed);
-    byte[] octets = Zstd.decompress(compressed, length);
-    long[] numbers = new long[length / Long.BYTES];
+    byte[] octets = octets(compressed);
+    long[] numbers = new long[octets.length / Long.BYTES];
     ByteBuffer.wrap(octets).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(numbers);
     return numbers;
+  }
+
+  /** The octets that were compressed. */
+  public static byte[] octets(byte[] compressed) {
+    return compressed.length == 0
+        ? NONE
+        : Zstd.decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
   }
 }
