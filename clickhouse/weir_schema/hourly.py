@@ -60,6 +60,7 @@ _SAME_OF_RECORD = ", ".join(f"max(f.{name}) AS {name}" for name in SAME)
 
 
 _TOTALS = ", ".join(f"sum(w.{name}) AS {name}" for name in SUMS)
+_SAME = ", ".join(f"max(w.{name}) AS {name}" for name in SAME)
 _CHANGED = " OR ".join(f"{name} != 0" for name in SUMS)
 
 
@@ -244,8 +245,7 @@ def additions(table: str, generation: int = 0, *, join: bool = False) -> str:
     the late records. One row per key.
     """
     keys = ", ".join(KEY)
-    same = ", ".join(f"max(w.{name}) AS {name}" for name in SAME)
-    return f"""SELECT {keys}, {same}, {_TOTALS}
+    return f"""SELECT {keys}, {_SAME}, {_TOTALS}
 FROM
 (
     SELECT {COLUMNS} FROM ({rows(Rows(table, "true"), generation, join=join)})
@@ -265,8 +265,6 @@ def relabelled(table: str, of_hour: Rows) -> str:
     the hour has of it, which otherwise might have less than nothing under another customer, AS or application.
     """
     keys, groups = ", ".join(KEY), ", ".join((*KEY, *SAME))
-    same = ", ".join(f"max(k.{name}) AS {name}" for name in SAME)
-    totals = ", ".join(f"sum(k.{name}) AS {name}" for name in SUMS)
     less = f"(SELECT {keys} FROM {table} WHERE {LESS})"
     # By addresses first, which the table is ordered by.
     own = (
@@ -278,7 +276,7 @@ UNION ALL
 SELECT {groups}, {_TOTALS}
 FROM
 (
-    SELECT {keys}, {same}, {totals} FROM ({own} UNION ALL SELECT {COLUMNS} FROM {table} WHERE ({keys}) IN {less}) AS k GROUP BY {keys}
+    SELECT {keys}, {_SAME}, {_TOTALS} FROM ({own} UNION ALL SELECT {COLUMNS} FROM {table} WHERE ({keys}) IN {less}) AS w GROUP BY {keys}
     UNION ALL
     SELECT {groups}, {_negative("h")} FROM ({own}) AS h
 ) AS w
