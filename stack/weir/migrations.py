@@ -89,7 +89,7 @@ def migrate(
             continue
         for statement in wanted:
             try:
-                long_statements.run(clickhouse, statement, lambda progress, of=name: said(f"{of}: {progress}"))  # type: ignore[misc]
+                long_statements.run(clickhouse, statement, _about(name, said))
             except WeirError as error:
                 raise WeirError(f"{name}: {error}", status=1) from error
         if not unchanged:
@@ -99,6 +99,10 @@ def migrate(
         if loaded := load(clickhouse, known):
             applied.append(loaded)
     return applied
+
+
+def _about(name: str, said: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda progress: said(f"{name}: {progress}")
 
 
 #: Statements that only define something: views, dictionaries, functions, databases. They hold no rows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 
@@ -24,6 +25,15 @@ _STOP_ORDER = ["superset", "storage", "flink", "clickhouse", "kafka"]
 def stop_order(stack: Stack, extra: list[str] | None = None) -> list[str]:
     """Names of the processes in stop order."""
     return [*(extra or []), *(f"agent-{one.probe}" for one in stack.config.agents), *_STOP_ORDER]
+
+
+def migrated(stack: Stack, stages: Stages, cluster: str) -> list[str]:
+    """Apply new migrations, with their progress as a stage; returns the names of those applied."""
+    stages.begin("migrations")
+    said = functools.partial(stages.note, "migrations")
+    applied = migrate(connect(stack, "admin", patience=None), cluster=cluster, said=said)
+    stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
+    return applied
 
 
 def bring_up(
@@ -52,13 +62,7 @@ def bring_up(
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
         stages.done("clickhouse", stack.clickhouse_url)
-    stages.begin("migrations")
-    applied = migrate(
-        connect(stack, "admin", patience=None),
-        cluster=stack.config.clickhouse.cluster,
-        said=lambda progress: stages.note("migrations", progress),
-    )
-    stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
+    migrated(stack, stages, stack.config.clickhouse.cluster)
     stages.begin("flink")
     supervisor.start(services["flink"])
     supervisor.wait(services["flink"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import signal
 import time
@@ -18,8 +17,7 @@ from weir.commands import configured, console
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import apply_access, compiled
-from weir.migrations import migrate as apply_migrations
-from weir.stack import bring_up, dashboard_url, enrol, take_down
+from weir.stack import bring_up, dashboard_url, enrol, migrated, take_down
 from weir.stages import Stages
 from weir.storage import forecast
 from weir.supervisor import Supervisor
@@ -158,11 +156,7 @@ def migrate(
 
 def _migrated(stack: Stack, cluster: str) -> list[str]:
     with Stages(console) as stages:
-        stages.begin("migrations")
-        said = functools.partial(stages.note, "migrations")
-        applied = apply_migrations(connect(stack, "admin", patience=None), cluster=cluster, said=said)
-        stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
-    return applied
+        return migrated(stack, stages, cluster)
 
 
 def prepare(
