@@ -91,7 +91,7 @@ def pages(stack: RunningStack, shared: Path) -> dict[str, Pages]:
 
 
 def same(page: Pages, name: str, raw: dict[str, Any], what: str, where: str = "true", end: int = 0) -> None:
-    """Wait until the dataset says what the raw records say."""
+    """Wait until the dataset agrees with the raw records."""
     said: list[dict[str, Any]] = []
 
     def agree() -> bool:

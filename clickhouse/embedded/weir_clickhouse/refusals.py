@@ -139,7 +139,7 @@ def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
             raise ServerError(344, "EXECUTE AS is disabled: a user's role is fixed by access.yaml")
         if first.is_word("SHOW") and second.is_word("GRANTS", "ACCESS"):
             # The engine's one user has the roles of all users, and their names.
-            raise ServerError(344, f"SHOW {second.value} is disabled: access.yaml says what each role may read")
+            raise ServerError(344, f"SHOW {second.value} is disabled: access.yaml lists what each role may read")
     refuse_names(items)
     given = settings_clauses(statement)
     refuse_settings(given)
