@@ -76,8 +76,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   static final long KEEP_MS = StreamClock.KEEP_MS;
 
   /**
-   * The share of a bucket's entries that finished windows may keep for late data; beyond it, their
-   * smaller flows are added up, those of the oldest window first.
+   * The share of all entries that finished windows may keep for late data. Beyond it, each bucket
+   * that holds more than its part adds up their smaller flows, those of the oldest window first.
    */
   private static final int KEEP_SHARE = 4;
 
@@ -273,7 +273,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       finished += window.look.finished ? window.entries : 0;
     }
     int kept = maxEntries / KEEP_SHARE / Buckets.COUNT;
-    if (finished > kept) {
+    if (finished > kept && all > maxEntries / KEEP_SHARE / subtasks) {
       makeRoom(ordered, finished - kept, bucket, List.of(Room.FINISHED));
     }
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {

@@ -1,7 +1,9 @@
 package io.weir.jobs.window;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.ByteString;
 import io.weir.jobs.Agent;
 import io.weir.jobs.Stage;
 import io.weir.jobs.enrich.DeclaredLookups;
@@ -49,6 +51,45 @@ class WindowBoundTest {
       load.flush(false);
       return load.entries();
     }
+  }
+
+  /** Entries of a window that is kept for late data alone, of this many flows to one host. */
+  private static long finished(int flows, int maxEntries) throws Exception {
+    DeclaredLookups known = new DeclaredLookups();
+    try (ProgressLoad load = new ProgressLoad(maxEntries);
+        Stage<Accepted, Accepted> enrich =
+            Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE)) {
+      load.time(BASE_MS);
+      load.enrolled(1);
+      Agent agent = new Agent("site", 0, 1, BASE_MS * 1000, 10_000).distinct(1_000_000);
+      for (FlowMessage message : agent.interval(BASE_MS, flows, 500, true)) {
+        FlowMessage.Builder toOne = message.toBuilder();
+        if (toOne.hasBatch()) {
+          toOne
+              .getBatchBuilder()
+              .getFlowsBuilderList()
+              .forEach(flow -> flow.setDstAddr(ByteString.copyFrom(new byte[] {10, 9, 9, 9})));
+        }
+        load.message(enrich.give(new Accepted(toOne.build(), null, null, BASE_MS)).get(0));
+      }
+      load.barrier();
+      load.flush(false);
+      load.flush(true);
+      long digests = 0;
+      for (int second = 1; second < 90; second++) {
+        digests += load.time(BASE_MS + second * 1_000L);
+      }
+      assertTrue(digests > 0, "the window has ended");
+      return load.entries();
+    }
+  }
+
+  /** Late data for a small window finds its flows, even if one host of another has many. */
+  @Test
+  void finishedWindowsKeepTheirFlowsWhileThereIsRoom() throws Exception {
+    int flows = 2_000;
+    assertEquals(finished(flows, 64 * 100_000), finished(flows, 64 * 400));
+    assertTrue(finished(flows, 64 * 200) <= 64 * 200 / 4, "keeps a quarter of the bound at most");
   }
 
   @Test
