@@ -23,6 +23,13 @@ impl Volume {
     pub fn one(octets: u32) -> Volume {
         Volume { packets: 1, octets: u64::from(octets) }
     }
+
+    /// Counts one packet of `octets`. No number of packets that a machine receives overflows the sums.
+    #[inline]
+    pub fn count(&mut self, octets: u32) {
+        self.packets += 1;
+        self.octets += u64::from(octets);
+    }
 }
 
 impl Add for Volume {

@@ -68,7 +68,7 @@ impl FixedCounters {
         };
         let octets = (packet.frame_octets + FCS_OCTETS) as usize;
         let size = usize::from(BY_OCTETS[octets.min(BY_OCTETS.len() - 1)]);
-        self.cells[(cast * KINDS + kind) * SIZES.len() + size] += Volume::one(packet.octets);
+        self.cells[(cast * KINDS + kind) * SIZES.len() + size].count(packet.octets);
     }
 
     /// Every label that counted something, as (set, label, volume).

@@ -402,22 +402,22 @@ impl Meter {
         step.interval = current + i64::from(arrival.time_ns >= self.ends_ns);
         let late = arrival.time_ns.max(0) < self.starts_ns;
         let open = &mut self.open[(step.interval & 1) as usize];
-        let volume = Volume::one(packet.octets);
-        open.tally.captured += volume;
+        let octets = packet.octets;
+        open.tally.captured.count(octets);
         if late {
-            open.tally.late += volume;
+            open.tally.late.count(octets);
         }
         open.counters.add(packet);
         step.going = Going::Nowhere;
         let ip = match (&mut packet.ip, arrival.exclude) {
             (Ok(ip), None) => ip,
             (&mut Err(cause), _) | (Ok(_), Some(cause)) => {
-                open.tally.not_metered[cause as usize] += volume;
+                open.tally.not_metered[cause as usize].count(octets);
                 return;
             }
         };
         if let Some(checksum) = arrival.checksum {
-            open.checksums[checksum as usize] += volume;
+            open.checksums[checksum as usize].count(octets);
         }
         step.last_ms = arrival.time_ns.div_euclid(1_000_000);
         open.tally.layer4_octets += u64::from(ip.payload);
@@ -449,16 +449,16 @@ impl Meter {
                 // Waiting fragments go into the interval of the latest one, if that is newer; then this packet goes
                 // there, too.
                 if waiting.interval > step.interval {
-                    open.held += Volume::one(octets);
+                    open.held.count(octets);
                     step.interval = waiting.interval;
-                    self.open[(step.interval & 1) as usize].released += Volume::one(octets);
+                    self.open[(step.interval & 1) as usize].released.count(octets);
                 }
                 self.open[(step.interval & 1) as usize].released += waiting.volume;
                 step.waiting = Some(Box::new(waiting));
                 true
             }
             FragmentPlace::Waits => {
-                open.held += Volume::one(octets);
+                open.held.count(octets);
                 false
             }
         }

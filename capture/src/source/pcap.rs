@@ -44,6 +44,16 @@ impl Order {
             Order::Little => u32::from_le_bytes(octets),
         })
     }
+
+    /// The four numbers of a record's header: read in one order and swapped at once, each is a single load.
+    fn words(self, octets: &[u8; 16]) -> [u32; 4] {
+        let read = |at: usize| u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+        let words = [read(0), read(4), read(8), read(12)];
+        match self {
+            Order::Little => words,
+            Order::Big => words.map(u32::swap_bytes),
+        }
+    }
 }
 
 impl PcapReader {
@@ -78,15 +88,7 @@ impl PcapReader {
             return Ok(None);
         }
         let header: &[u8; 16] = rest.first_chunk().ok_or(Broken::Cut { at })?;
-        let field = |at: usize| {
-            let octets = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            match self.order {
-                Order::Big => u32::from_be_bytes(octets),
-                Order::Little => u32::from_le_bytes(octets),
-            }
-        };
-        let (seconds, fraction) = (field(0), field(4));
-        let (mut captured, mut length) = (field(8), field(12));
+        let [seconds, fraction, mut captured, mut length] = self.order.words(header);
         if self.swapped_lengths {
             (captured, length) = (length, captured);
         }
