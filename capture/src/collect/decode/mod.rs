@@ -125,7 +125,7 @@ impl Decoder {
     /// The host's clock was set by so many ms: all times by it that are remembered move along.
     pub fn clock_set(&mut self, by_ms: i64) {
         self.waiting.clock_set(by_ms);
-        self.exporters.clock_set(by_ms);
+        self.exporters.clock_set(by_ms, &self.limits);
     }
 
     /// At the end of the input: drops all waiting sets.

@@ -205,6 +205,7 @@ impl Exporter {
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });
+        talk.behind_ms = moment.behind_ms();
         let anew = talk.hear(moment, may_hold, left_out);
         if anew {
             counts.losses.restarts += 1;
@@ -345,12 +346,14 @@ impl Exporters {
     }
 
     /// Moves the times when exporters were heard along with the host's clock.
-    pub fn clock_set(&mut self, by_ms: i64) {
+    pub fn clock_set(&mut self, by_ms: i64, limits: &DecodeLimits) {
         for exporter in &mut self.slots {
             if exporter.heard_ms != i64::MIN {
                 exporter.heard_ms = exporter.heard_ms.saturating_add(by_ms);
             }
-            exporter.talks.iter_mut().for_each(|talk| talk.clock_set(by_ms));
+            let later = exporter.talks.iter_mut().map(|talk| (talk.heard_ms, talk.clock_set(by_ms, limits)));
+            let later_ms = later.max().map_or(0, |(_, later_ms)| later_ms);
+            exporter.totals.clock_set(later_ms);
             exporter.distinct_templates().for_each(|templates| templates.clock_set(by_ms));
             for source in exporter.sources.values_mut() {
                 source.heard_ms = source.heard_ms.saturating_add(by_ms);

@@ -80,6 +80,22 @@ impl Totals {
         self.now.len() + self.before.len()
     }
 
+    /// Moves the times of its flows, whose exporter's records are dated so many ms later from now on.
+    pub fn clock_set(&mut self, later_ms: i64) {
+        let moved = |ms: &mut i64| {
+            if *ms != i64::MIN {
+                *ms = ms.saturating_add(later_ms);
+            }
+        };
+        moved(&mut self.since_ms);
+        if later_ms != 0 {
+            for last in self.now.values_mut().chain(self.before.values_mut()) {
+                moved(&mut last.began_ms);
+                moved(&mut last.last_ms);
+            }
+        }
+    }
+
     /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns the
     /// number of flows dropped that had not ended.
     #[inline]
