@@ -146,6 +146,7 @@ impl<T: Take> Message<'_, T> {
                                 Follows::Totals => read.first_ms.saturating_sub(self.limits.flow_ms),
                             },
                             sent_ms: moment.export_ms,
+                            stated_ms: read.last_ms.saturating_sub(moment.correction_ms(self.limits)),
                             ended: !matches!(template.route.end_reason(record), 0 | ACTIVE_TIMEOUT),
                             since_ms: talk.since_ms.unwrap_or(i64::MIN),
                         };

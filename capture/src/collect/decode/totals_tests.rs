@@ -223,3 +223,25 @@ fn totals_of_forgotten_flows_are_known_to_be_so_whatever_the_hosts_clock_is_set_
         assert_eq!((before, after), (0, 40), "{wrong_ms}");
     }
 }
+
+#[test]
+fn an_event_that_is_reported_again_counts_once_though_its_exporters_clock_is_wrong() {
+    // A firewall's update and end of one connection: the same counts at the same time, in two datagrams.
+    let fields = [(0, 148, 4), (0, 8, 4), (0, 12, 4), (0, 233, 1), (0, 231, 4), (0, 232, 4), (0, 152, 8), (0, 323, 8)];
+    for wrong_ms in [0, 2 * 3_600_000, -10 * 365 * 86_400_000] {
+        let mut decoder = Decoder::default();
+        let mut packets = 0;
+        let home = Session { port: 9, ..Session::from(HOME) };
+        for (number, event) in [(0, 5), (1, 2)] {
+            let times = [NOW_MS - 5000 + wrong_ms, NOW_MS - 1000 + wrong_ms].map(|ms| ms as u64);
+            let record = row(&fields, &[7, 0x0a00_0001, 0x0a00_0002, event, 500, 300, times[0], times[1]]);
+            let mut data = ipfix(number, &[template(300, &fields), set(300, &record)]);
+            data[4..8].copy_from_slice(&(((NOW_MS + wrong_ms) / 1000) as u32).to_be_bytes());
+            let mut read = All::default();
+            let arrived_ms = NOW_MS + 3 + 40 * i64::from(number);
+            decoder.datagram_to(home, arrived_ms * 1_000_000, &data, &mut read);
+            packets += read.flows.iter().map(|(flow, _)| flow.sent[0].octets + flow.sent[1].octets).sum::<u64>();
+        }
+        assert_eq!(packets, 800, "{wrong_ms}");
+    }
+}
