@@ -165,3 +165,24 @@ fn templates_that_a_session_changes_stay_as_they_are_for_the_other() {
     assert_eq!(send(1, &ipfix(5002, &[record])), [5]);
     assert_eq!(decoder.left_out().values().copied().collect::<Vec<_>>(), [4], "each record counts once");
 }
+
+#[test]
+fn a_worker_prefers_its_own_state_to_an_equally_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = States::open(folder.path(), "test").unwrap();
+    let day_ms = 86_400_000;
+    let mut earlier = Decoder::default();
+    feed_at(&mut earlier, HOME, NOW_MS + day_ms, &ipfix(0, &[template(300, &SHORT)]));
+    states.save((0, 1), &earlier).unwrap();
+    // The clock is set back by a day while the collector is down, and worker 0 hears the exporter.
+    let mut workers = [Decoder::default(), Decoder::default()];
+    (0..).zip(&mut workers).for_each(|(worker, decoder)| states.restore(worker, decoder));
+    for number in 0..50 {
+        feed_at(&mut workers[0], HOME, NOW_MS, &ipfix(number, &[set(300, &short(1, 100))]));
+    }
+    (0..).zip(&workers).for_each(|(worker, decoder)| states.save((worker, 2), decoder).unwrap());
+    let mut again = Decoder::default();
+    states.restore(0, &mut again);
+    feed_at(&mut again, HOME, NOW_MS + 1000, &ipfix(50, &[set(300, &short(1, 100))]));
+    assert_eq!(again.counts().losses.lost, 0);
+}

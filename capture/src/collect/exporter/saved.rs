@@ -91,7 +91,7 @@ impl Exporters {
 
     /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
     /// most recently heard. If a session is already known, such as from another worker's state, the more recently heard
-    /// one is kept.
+    /// one is kept, and of equally recent ones the one restored last.
     ///
     /// # Errors
     /// If `saved` is not an output of `save`; the decoder is then unchanged.
@@ -109,8 +109,8 @@ impl Exporters {
             let exporter = self.get(&restored.info, limits);
             exporter.is_known = true;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
-            exporter.talks.extend(restored.talks);
-            // The most recently heard sessions first, each once.
+            exporter.talks.splice(..0, restored.talks);
+            // The most recently heard sessions first, each once; of equally recent ones, the one restored last.
             exporter.talks.sort_by_key(|talk| std::cmp::Reverse(talk.heard_ms));
             let mut seen = Vec::new();
             exporter.talks.retain(|talk| {
@@ -120,7 +120,7 @@ impl Exporters {
             });
             exporter.talks.truncate(limits.sessions);
             for (id, source) in restored.sources {
-                let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms >= source.heard_ms);
+                let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms > source.heard_ms);
                 if !known {
                     let heard_ms = source.heard_ms;
                     *exporter.source(id, heard_ms, limits).0 = source;
