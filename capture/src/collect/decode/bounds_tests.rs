@@ -186,3 +186,15 @@ fn a_worker_prefers_its_own_state_to_an_equally_new_one() {
     feed_at(&mut again, HOME, NOW_MS + 1000, &ipfix(50, &[set(300, &short(1, 100))]));
     assert_eq!(again.counts().losses.lost, 0);
 }
+
+#[test]
+fn a_strange_sampling_is_strange_after_a_restart() {
+    let mut decoder = Decoder::default();
+    let options = set(3, &[400_u16, 2, 1, 302, 4, 304, 2].map(u16::to_be_bytes).concat());
+    feed(&mut decoder, &ipfix(0, &[options, set(400, &[0, 0, 0, 1, 0, 5])]));
+    let state = |decoder: &Decoder| decoder.exporters().next().unwrap().sampling_state;
+    assert_eq!(state(&decoder), SamplingState::NotUnderstood);
+    let mut again = Decoder::default();
+    again.restore(&decoder.save()).unwrap();
+    assert_eq!(state(&again), SamplingState::NotUnderstood);
+}

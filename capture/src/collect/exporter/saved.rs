@@ -54,6 +54,9 @@ struct SavedSession {
     boot_ms: Option<i64>,
     templates: Vec<SavedTemplate>,
     rates: Vec<SavedRate>,
+    /// Why rates are unknown, if they are.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    sampling: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -197,6 +200,7 @@ impl SavedSession {
             boot_ms: talk.boot_ms,
             templates,
             rates,
+            sampling: talk.rates.state().name().to_owned(),
         }
     }
 
@@ -221,6 +225,7 @@ impl SavedSession {
             };
             talk.rates.set(of, rate, heard_ms, limits.options);
         }
+        talk.rates.restore_state(&self.sampling);
         Ok(talk)
     }
 }
