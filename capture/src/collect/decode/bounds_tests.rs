@@ -1,7 +1,7 @@
 //! The effect that one sender can have on others, and the state that survives a restart.
 
 use super::tests::*;
-use super::vendor_tests::{SHORT, all, row, short};
+use super::vendor_tests::{SHORT, TURNED, all, row, short};
 use super::*;
 use crate::collect::element::octets::mapped;
 use crate::collect::states::States;
@@ -197,4 +197,35 @@ fn a_strange_sampling_is_strange_after_a_restart() {
     let mut again = Decoder::default();
     again.restore(&decoder.save()).unwrap();
     assert_eq!(state(&again), SamplingState::NotUnderstood);
+}
+
+#[test]
+fn templates_that_sessions_share_are_saved_once_and_shared_again() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
+        let mut records = 0;
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| records += 1);
+        records
+    };
+    let templates: Vec<Vec<u8>> = (256..356).map(|id| template(id, &SHORT)).collect();
+    hear(&mut decoder, 30, &ipfix(5000, &templates));
+    let one = decoder.save().len();
+    for port in [10, 20, 40] {
+        hear(&mut decoder, port, &ipfix(5000, &[]));
+    }
+    hear(&mut decoder, 20, &ipfix(5000, &[template(256, &TURNED)]));
+    assert!(decoder.save().len() < 3 * one, "{} {one}", decoder.save().len());
+    let mut again = Decoder::default();
+    again.restore(&decoder.save()).unwrap();
+    assert_eq!(again.save(), decoder.save());
+    for port in [10, 20, 30, 40] {
+        assert_eq!(hear(&mut again, port, &ipfix(5000, &[set(300, &short(1, 100))])), 1, "{port}");
+    }
+    let shares = |port: u16| {
+        let talks = &again.exporters.iter().next().unwrap().talks;
+        let of = |port: u16| &talks.iter().find(|talk| talk.session.port == port).unwrap().templates;
+        of(port).is_shared_with(of(30))
+    };
+    assert_eq!([10, 20, 40].map(shares), [true, false, true]);
 }

@@ -52,6 +52,10 @@ struct SavedSession {
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     boot_ms: Option<i64>,
+    /// The earlier session of the same exporter that has these templates, too; else its own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    templates_of: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     templates: Vec<SavedTemplate>,
     rates: Vec<SavedRate>,
     /// Why rates are unknown, if they are.
@@ -89,7 +93,7 @@ impl Exporters {
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
         // Every value in it can be written as JSON.
-        serde_json::to_vec_pretty(&saved).unwrap_or_default()
+        serde_json::to_vec(&saved).unwrap_or_default()
     }
 
     /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
@@ -137,8 +141,12 @@ impl Exporters {
 impl SavedExporter {
     fn of(exporter: &Exporter) -> SavedExporter {
         let info = &exporter.info;
-        let mut sessions: Vec<SavedSession> = exporter.talks.iter().map(SavedSession::of).collect();
-        sessions.sort_by_key(|session| (session.port, session.local_port, session.stream));
+        let mut talks: Vec<&Talk> = exporter.talks.iter().collect();
+        talks.sort_by_key(|talk| (talk.session.port, talk.session.local_port, talk.session.stream));
+        let earlier = |(at, talk): (usize, &&Talk)| {
+            talks[..at].iter().position(|other| other.templates.is_shared_with(&talk.templates))
+        };
+        let sessions = talks.iter().enumerate().map(|(at, talk)| SavedSession::of(talk, earlier((at, talk)))).collect();
         let mut sources: Vec<_> = exporter.sources.iter().map(|(&id, source)| (id, source.clone())).collect();
         sources.sort_by_key(|(id, _)| *id);
         SavedExporter {
@@ -157,9 +165,15 @@ impl SavedExporter {
         let agent = self.agent.map_or(Address::default(), packet::address);
         let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
         let mut exporter = Exporter::new(info);
-        let sessions = self.sessions.into_iter().take(limits.sessions);
-        let talks = sessions.map(|session| session.restored(info.address, limits));
-        exporter.talks = talks.collect::<anyhow::Result<_>>()?;
+        for session in self.sessions.into_iter().take(limits.sessions) {
+            let templates =
+                session.templates_of.and_then(|at| exporter.talks.get(at)).map(|talk| talk.templates.clone());
+            let mut talk = session.restored(info.address, limits)?;
+            if let Some(templates) = templates {
+                talk.templates = templates;
+            }
+            exporter.talks.push(talk);
+        }
         exporter.sources = self.sources.into_iter().take(limits.options).collect();
         exporter.heard_ms = exporter.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(i64::MIN);
         Ok(exporter)
@@ -167,10 +181,10 @@ impl SavedExporter {
 }
 
 impl SavedSession {
-    fn of(talk: &Talk) -> SavedSession {
-        let mut templates: Vec<SavedTemplate> = talk
-            .templates
-            .iter()
+    /// `templates_of`: the place of an earlier session that shares its templates.
+    fn of(talk: &Talk, templates_of: Option<usize>) -> SavedSession {
+        let own = talk.templates.iter().filter(|_| templates_of.is_none());
+        let mut templates: Vec<SavedTemplate> = own
             .map(|(&id, KnownTemplate { template, .. })| SavedTemplate {
                 id,
                 scopes: template.scopes,
@@ -198,6 +212,7 @@ impl SavedSession {
             counting: talk.counting.clone(),
             uptime: talk.uptime,
             boot_ms: talk.boot_ms,
+            templates_of,
             templates,
             rates,
             sampling: talk.rates.state().name().to_owned(),
