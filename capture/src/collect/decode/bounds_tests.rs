@@ -135,6 +135,23 @@ fn a_worker_begins_with_what_every_worker_kept() {
 }
 
 #[test]
+fn states_of_former_workers_stay_until_every_worker_has_restored_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut former = Decoder::default();
+    feed_at(&mut former, HOME, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
+    States::open(folder.path(), "test").unwrap().save((2, 3), &former).unwrap();
+    let states = States::open(folder.path(), "test").unwrap();
+    let mut workers = [Decoder::default(), Decoder::default()];
+    states.restore(0, &mut workers[0]);
+    states.save((0, 2), &Decoder::default()).unwrap();
+    states.restore(1, &mut workers[1]);
+    let flows = ipfix(0, &[set(300, &short(1, 100))]);
+    assert_eq!(feed_at(&mut workers[1], HOME, NOW_MS + 1000, &flows).len(), 1);
+    states.save((0, 2), &workers[0]).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn sets_that_wait_while_their_exporter_restarts_are_counted() {
     let mut decoder = Decoder::default();
     let flows = set(256, &v9_record(UPTIME, UPTIME));
