@@ -1,5 +1,6 @@
 //! A collector's input in tests: the test adds messages, lets time pass and steps the clock.
 
+use super::cause::{Causes, Refusal};
 use super::exporter::origin::Session;
 use super::listen::Input;
 use std::cell::{Cell, RefCell};
@@ -44,7 +45,9 @@ impl Input for Ears {
         Ok(false)
     }
 
-    fn dropped(&mut self) -> u64 {
-        self.dropped.get()
+    fn refused(&mut self) -> Causes {
+        let mut refused = Causes::default();
+        refused[Refusal::SocketFull as usize] = self.dropped.get();
+        refused
     }
 }

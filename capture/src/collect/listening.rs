@@ -318,7 +318,7 @@ impl<I: Input> Listening<I> {
     /// Counts over all exporters, and of datagrams that never reached the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
-        counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
+        counts.causes.iter_mut().zip(self.input.refused()).for_each(|(sum, refused)| *sum += refused);
         counts.causes[Refusal::InterfacesForgotten as usize] += self.notices.forgotten();
         counts
     }

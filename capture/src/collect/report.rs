@@ -1,6 +1,6 @@
 //! A closing record's report on each exporter: records received, lost and unreadable since the previous closing record.
 
-use super::cause::Refusal;
+use super::cause::{Causes, Refusal};
 use super::decode::Known;
 use super::exporter::Counts;
 use super::exporter::counting::Unit;
@@ -16,7 +16,7 @@ struct Reported {
     datagrams: u64,
     records: u64,
     lost: u64,
-    causes: [u64; Refusal::ALL.len()],
+    causes: Causes,
 }
 
 /// Counts of exporters, and the part that closing records have already reported.
@@ -116,7 +116,7 @@ fn named(protocol: Protocol, counts: Unit) -> &'static str {
 }
 
 /// The increase of each cause's count.
-fn less(now: &[u64; Refusal::ALL.len()], before: &[u64; Refusal::ALL.len()]) -> [u64; Refusal::ALL.len()] {
+fn less(now: &Causes, before: &Causes) -> Causes {
     std::array::from_fn(|cause| now[cause].saturating_sub(before[cause]))
 }
 

@@ -10,7 +10,7 @@ pub mod sequence;
 pub mod session;
 pub mod totals;
 
-use crate::collect::cause::Refusal;
+use crate::collect::cause::{Causes, Refusal};
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{KnownTemplate, LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
@@ -48,7 +48,7 @@ pub struct Counts {
     /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
     /// Data left out or corrected, indexed by [`Refusal`].
-    pub causes: [u64; Refusal::ALL.len()],
+    pub causes: Causes,
 }
 
 impl Counts {

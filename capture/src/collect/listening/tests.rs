@@ -1,4 +1,5 @@
 use super::*;
+use crate::collect::cause::Causes;
 use crate::collect::ears::Ears;
 use crate::metrics::Metrics;
 use crate::packet::{self, Address};
@@ -201,8 +202,8 @@ impl Input for Endless {
         Ok(true)
     }
 
-    fn dropped(&mut self) -> u64 {
-        0
+    fn refused(&mut self) -> Causes {
+        Causes::default()
     }
 }
 
