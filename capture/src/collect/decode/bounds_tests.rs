@@ -246,3 +246,24 @@ fn templates_that_sessions_share_are_saved_once_and_shared_again() {
     };
     assert_eq!([10, 20, 40].map(shares), [true, false, true]);
 }
+
+#[test]
+fn a_template_is_withdrawn_alone_and_only_where_there_is_one() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| ());
+    };
+    hear(&mut decoder, 1, &ipfix(5000, &[template(300, &SHORT), template(301, &SHORT)]));
+    hear(&mut decoder, 2, &ipfix(5000, &[]));
+    // Of an unknown template, and of all options: the session changes nothing, and so goes on sharing.
+    let unknown = set(2, &shorts(&[999, 0]));
+    hear(&mut decoder, 2, &ipfix(5000, &[unknown, set(3, &shorts(&[3, 0]))]));
+    let shared = |decoder: &Decoder| {
+        let talks = &decoder.exporters.iter().next().unwrap().talks;
+        (talks[0].templates.is_shared_with(&talks[1].templates), talks[0].templates.len(), talks[1].templates.len())
+    };
+    assert_eq!(shared(&decoder), (true, 2, 2));
+    hear(&mut decoder, 2, &ipfix(5000, &[set(2, &shorts(&[300, 0]))]));
+    assert_eq!(shared(&decoder), (false, 2, 1));
+}
