@@ -312,7 +312,7 @@ impl<I: Input> Listening<I> {
     /// Counts of each exporter since the previous call.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let all = self.counts();
-        self.reports.since(self.decoder.exporters(), &all)
+        self.reports.since(self.decoder.exporters(), &all, self.decoder.lost())
     }
 
     /// Counts over all exporters, and of datagrams that never reached the decoder.

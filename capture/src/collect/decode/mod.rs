@@ -303,6 +303,11 @@ impl Decoder {
         sum
     }
 
+    /// Losses of all exporters, known or forgotten, each in its unit.
+    pub fn lost(&self) -> u64 {
+        self.exporters.lost()
+    }
+
     /// Number of values received of each template element, and of each kind of sFlow record, that Weir's record has no
     /// field for; by name.
     pub fn left_out(&self) -> BTreeMap<String, u64> {

@@ -14,7 +14,7 @@ use crate::collect::cause::{Causes, Refusal};
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{KnownTemplate, LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
-use crate::collect::exporter::origin::{ExporterInfo, Session};
+use crate::collect::exporter::origin::{ExporterInfo, Protocol, Session};
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
@@ -61,6 +61,11 @@ impl Counts {
     /// The count of this cause.
     pub fn of(&self, cause: Refusal) -> u64 {
         self.causes[cause as usize]
+    }
+
+    /// Losses by sequence numbers, in the unit that exporters of this protocol are reported in.
+    pub fn lost(&self, protocol: Protocol) -> u64 {
+        if protocol == Protocol::Sflow { self.samples.lost } else { self.losses.lost }
     }
 
     /// Adds the counts of another decoder.
@@ -275,8 +280,9 @@ pub struct Exporters {
     flows: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
     pub is_unsure: bool,
-    /// Counts of forgotten exporters.
+    /// Counts of forgotten exporters, and their losses, each in its unit.
     pub forgotten: Counts,
+    forgotten_lost: u64,
     pub left_out: LeftOut,
 }
 
@@ -320,6 +326,7 @@ impl Exporters {
             self.is_unsure |= flows > 0 || gone.is_known;
             self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
             self.forgotten.add(&gone.counts);
+            self.forgotten_lost += gone.counts.lost(gone.info.protocol);
             gone.add_left_out(&mut self.left_out);
             self.forgotten.count(Refusal::ExportersForgotten);
             slot
@@ -338,6 +345,12 @@ impl Exporters {
             most.counts.causes[Refusal::TotalsForgotten as usize] += most.totals.drop_oldest();
             self.flows -= before - most.totals.flows();
         }
+    }
+
+    /// Losses of all exporters, known or forgotten, each in its unit.
+    pub fn lost(&self) -> u64 {
+        let known = self.slots.iter().map(|exporter| exporter.counts.lost(exporter.info.protocol));
+        self.forgotten_lost + known.sum::<u64>()
     }
 
     /// Number of datagrams to remember of each exporter.

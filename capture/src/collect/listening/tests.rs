@@ -425,6 +425,22 @@ fn what_a_forgotten_exporter_sent_is_reported_once() {
     collector.hear(&[(1, template.clone()), (1, record(2))]);
     assert_eq!(sums(collector.pass(10)), [(4, 1, 1, 0)]);
 }
+
+#[test]
+fn losses_of_an_exporter_that_was_forgotten_since_are_reported() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, v5(1, 0)), (1, v5(1, 41))]);
+    let mut strangers = Vec::new();
+    for domain in 1000..1000 + 4200_u32 {
+        let mut message = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());
+        message[12..16].copy_from_slice(&domain.to_be_bytes());
+        strangers.push((2, message));
+    }
+    collector.hear(&strangers);
+    let lost: u64 = collector.pass(11).iter().map(|exporter| exporter.lost).sum();
+    assert_eq!((lost, collector.listening.finish().unwrap().counts.losses.lost), (40, 40));
+}
+
 #[test]
 fn an_exporter_that_just_started_keeps_its_templates_though_the_clock_is_set_as_it_speaks() {
     for by_ms in [3_600_000, 10 * 365 * 86_400_000, -86_400_000] {
