@@ -39,6 +39,8 @@ pub enum Refusal {
     InterfacesForgotten,
     /// Datagrams that the kernel dropped because the collector's socket was full; their exporters are unknown.
     SocketFull,
+    /// Connections that the collector closed for newer ones, since there were too many.
+    ConnectionsClosed,
     /// Payloads, or lines, that are not JSON or are incomplete.
     BadJson,
     /// Values that their elements cannot have: the record is used without them.
@@ -60,9 +62,12 @@ pub enum Refusal {
     TotalsForgotten,
 }
 
+/// Counts, indexed by [`Refusal`].
+pub type Causes = [u64; Refusal::ALL.len()];
+
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 26] = [
+    pub const ALL: [Refusal; 27] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -80,6 +85,7 @@ impl Refusal {
         Refusal::ExportersForgotten,
         Refusal::InterfacesForgotten,
         Refusal::SocketFull,
+        Refusal::ConnectionsClosed,
         Refusal::BadJson,
         Refusal::BadValue,
         Refusal::BadCompression,
@@ -115,6 +121,7 @@ impl Refusal {
             Refusal::ExportersForgotten => "exporters forgotten for newer ones",
             Refusal::InterfacesForgotten => "counters and names of interfaces dropped because a sender used too many",
             Refusal::SocketFull => "datagrams that the kernel dropped because the collector's socket was full",
+            Refusal::ConnectionsClosed => "connections closed for newer ones, because there were too many",
             Refusal::BadJson => "payloads or lines from nProbe that are not JSON, or are incomplete",
             Refusal::BadValue => "values that their elements cannot have; the record is used without them",
             Refusal::BadCompression => "payloads that are not zlib data, or that expand to more than 16 MiB",
@@ -150,6 +157,7 @@ impl Refusal {
             Refusal::ExportersForgotten => "exporters_forgotten",
             Refusal::InterfacesForgotten => "interfaces_forgotten",
             Refusal::SocketFull => "socket_full",
+            Refusal::ConnectionsClosed => "connections_closed",
             Refusal::BadJson => "bad_json",
             Refusal::BadValue => "bad_value",
             Refusal::BadCompression => "bad_compression",

@@ -1,5 +1,6 @@
 //! A collector's input in tests: the test adds messages, lets time pass and steps the clock.
 
+use super::cause::{Causes, Refusal};
 use super::exporter::origin::Session;
 use super::listen::Input;
 use std::cell::{Cell, RefCell};
@@ -16,6 +17,8 @@ pub struct Ears {
     /// The time that passes evenly, and how far the host's clock is ahead of it.
     pub now_ms: Rc<Cell<i64>>,
     pub off_ms: Rc<Cell<i64>>,
+    /// By how much the host's clock is set once a datagram is waited for, ms.
+    pub step_ms: Rc<Cell<i64>>,
     pub waiting: Rc<RefCell<Datagrams>>,
     /// Datagrams that found the socket full.
     pub dropped: Rc<Cell<u64>>,
@@ -31,6 +34,9 @@ impl Input for Ears {
     }
 
     fn poll(&mut self, _: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
+        if !self.waiting.borrow().is_empty() {
+            self.off_ms.set(self.off_ms.get() + self.step_ms.take());
+        }
         while let Some((from, data)) = self.waiting.borrow_mut().pop_front() {
             if !take(from, self.now_ns(), &data) {
                 return Ok(true);
@@ -39,7 +45,9 @@ impl Input for Ears {
         Ok(false)
     }
 
-    fn dropped(&mut self) -> u64 {
-        self.dropped.get()
+    fn refused(&mut self) -> Causes {
+        let mut refused = Causes::default();
+        refused[Refusal::SocketFull as usize] = self.dropped.get();
+        refused
     }
 }

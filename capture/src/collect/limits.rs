@@ -28,6 +28,13 @@ pub struct DecodeLimits {
     pub flow_ms: i64,
 }
 
+impl DecodeLimits {
+    /// Correction to add to the times of an exporter whose clock is behind by so many ms: none if it is nearly right.
+    pub fn correction_ms(&self, behind_ms: i64) -> i64 {
+        if behind_ms.saturating_abs() > self.clock_error_ms { behind_ms } else { 0 }
+    }
+}
+
 impl Default for DecodeLimits {
     fn default() -> DecodeLimits {
         DecodeLimits {

@@ -1,12 +1,14 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
-use super::cause::Refusal;
+use super::cause::{Causes, Refusal};
 use super::decode::message_octets;
 use super::exporter::origin::Session;
 use crate::host::wall_clock_ns;
-use crate::packet;
+use crate::packet::{self, Address};
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -58,8 +60,8 @@ pub trait Input {
     /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
-    /// Datagrams dropped because a socket was full, since it was opened.
-    fn dropped(&mut self) -> u64;
+    /// What was dropped before it was passed on, by cause, since the inputs were opened.
+    fn refused(&mut self) -> Causes;
 }
 
 struct ExporterStream {
@@ -67,6 +69,8 @@ struct ExporterStream {
     from: Session,
     /// The beginning of a message.
     begun: Vec<u8>,
+    /// When octets came last.
+    heard: Instant,
 }
 
 /// The inputs of one worker.
@@ -79,10 +83,12 @@ pub struct Ports {
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
     streams: Vec<ExporterStream>,
+    most_streams: usize,
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
-    broken: u64,
+    /// Connections that broke off or were closed, by cause.
+    refused: Causes,
 }
 
 impl Ports {
@@ -114,9 +120,10 @@ impl Ports {
             dropped,
             listeners,
             streams: Vec::new(),
+            most_streams: MOST_STREAMS,
             wake: None,
             buffer,
-            broken: 0,
+            refused: Causes::default(),
         })
     }
 
@@ -133,9 +140,17 @@ impl Ports {
         self.wake = wake;
     }
 
-    /// Connections closed because they did not carry IPFIX.
-    pub fn broken(&self) -> u64 {
-        self.broken
+    /// Makes room for another connection: of the address that has most, the one that was silent longest is closed.
+    fn make_room(&mut self) {
+        if self.streams.len() < self.most_streams {
+            return;
+        }
+        let mut by_address = HashMap::<Address, usize>::new();
+        self.streams.iter().for_each(|stream| *by_address.entry(stream.from.address).or_default() += 1);
+        let silent = |stream: &ExporterStream| (by_address[&stream.from.address], Reverse(stream.heard));
+        let Some(gone) = (0..self.streams.len()).max_by_key(|&at| silent(&self.streams[at])) else { return };
+        self.refused[Refusal::ConnectionsClosed as usize] += 1;
+        self.streams.remove(gone).end(&mut self.refused);
     }
 }
 
@@ -149,13 +164,16 @@ impl Input for Ports {
     }
 
     /// Must be called before the system drops 2^32 more datagrams.
-    fn dropped(&mut self) -> u64 {
+    fn refused(&mut self) -> Causes {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
             let now = drops(socket).unwrap_or(*told);
             *sum += u64::from(now.wrapping_sub(*told));
             *told = now;
         }
-        self.dropped.iter().map(|(_, sum)| sum).sum()
+        let dropped = self.dropped.iter().map(|(_, sum)| sum).sum();
+        let mut refused = self.refused;
+        refused[Refusal::SocketFull as usize] = dropped;
+        refused
     }
 
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
@@ -181,17 +199,25 @@ impl Input for Ports {
             more |= drain(socket, *port, &mut self.buffer, take);
         }
         let mut ready = streams.iter();
-        let (buffer, broken) = (&mut self.buffer, &mut self.broken);
+        let (buffer, refused) = (&mut self.buffer, &mut self.refused);
         self.streams.retain_mut(|stream| match ready.next() {
-            Some(true) => stream.read(buffer, broken, &mut more, take),
+            Some(true) => {
+                let goes_on = stream.read(buffer, refused, &mut more, take);
+                if !goes_on {
+                    stream.end(refused);
+                }
+                goes_on
+            }
             _ => true,
         });
-        for (listener, _) in self.listeners.iter().zip(listeners).filter(|(_, ready)| **ready) {
+        for at in (0..self.listeners.len()).filter(|&at| listeners[at]) {
+            self.make_room();
+            let listener = &self.listeners[at];
             let Ok((stream, from)) = listener.accept() else { continue };
-            if self.streams.len() < MOST_STREAMS && stream.set_nonblocking(true).is_ok() {
+            if stream.set_nonblocking(true).is_ok() {
                 let local_port = stream.local_addr().map_or(0, |local| local.port());
                 let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
-                self.streams.push(ExporterStream { stream, from, begun: Vec::new() });
+                self.streams.push(ExporterStream { stream, from, begun: Vec::new(), heard: Instant::now() });
             }
         }
         Ok(more)
@@ -237,7 +263,7 @@ impl ExporterStream {
     fn read(
         &mut self,
         buffer: &mut [u8],
-        broken: &mut u64,
+        refused: &mut Causes,
         more: &mut bool,
         take: &mut impl FnMut(Session, &[u8]) -> bool,
     ) -> bool {
@@ -250,11 +276,13 @@ impl ExporterStream {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => return false,
             };
+            self.heard = Instant::now();
             self.begun.extend_from_slice(&buffer[..octets]);
             match messages(&self.begun, |message| wants_more &= take(self.from, message)) {
                 Ok(done) => _ = self.begun.drain(..done),
                 Err(cause) => {
-                    *broken += 1;
+                    refused[cause as usize] += 1;
+                    self.begun.clear();
                     tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
                     return false;
                 }
@@ -265,6 +293,11 @@ impl ExporterStream {
         }
         *more = true;
         true
+    }
+
+    /// Counts a message that the connection's end cuts off.
+    fn end(&self, refused: &mut Causes) {
+        refused[Refusal::Truncated as usize] += u64::from(!self.begun.is_empty());
     }
 }
 
@@ -345,16 +378,17 @@ mod tests {
     #[test]
     fn what_a_full_socket_drops_is_counted() {
         let mut ports = Ports::open(&[local()], &[]).unwrap();
-        assert_eq!(ports.dropped(), 0);
+        let dropped = |ports: &mut Ports| ports.refused()[Refusal::SocketFull as usize];
+        assert_eq!(dropped(&mut ports), 0);
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let udp = ports.addresses().unwrap()[0];
         let sent = 2 * BUFFER / 50_000;
         for _ in 0..sent {
             sender.send_to(&[0; 50_000], udp).unwrap();
         }
-        let dropped = ports.dropped();
-        assert!(dropped > 0 && ports.dropped() == dropped);
-        assert_eq!(heard(&mut ports, sent - dropped as usize).len() as u64 + dropped, sent as u64);
+        let lost = dropped(&mut ports);
+        assert!(lost > 0 && dropped(&mut ports) == lost);
+        assert_eq!(heard(&mut ports, sent - lost as usize).len() as u64 + lost, sent as u64);
     }
 
     #[test]
@@ -377,14 +411,14 @@ mod tests {
             stream.write_all(piece).unwrap();
         }
         assert_eq!(heard(&mut ports, 2), [message(16), message(60_000)]);
-        assert_eq!((ports.streams.len(), ports.broken()), (1, 0));
+        assert_eq!((ports.streams.len(), ports.refused()), (1, Causes::default()));
         stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
         let end = Instant::now() + Duration::from_secs(20);
-        while ports.broken() == 0 && Instant::now() < end {
+        while !ports.streams.is_empty() && Instant::now() < end {
             assert!(heard(&mut ports, 0).is_empty());
             ports.poll(Duration::from_millis(100), &mut |_, _, _| panic!("nothing is whole")).unwrap();
         }
-        assert_eq!((ports.streams.len(), ports.broken()), (0, 1));
+        assert_eq!(ports.refused()[Refusal::UnknownVersion as usize], 1);
     }
 
     #[test]
@@ -424,5 +458,48 @@ mod tests {
             polls += 1;
         }
         assert!(all == 4 && polls > 2, "{all} messages in {polls} polls");
+    }
+
+    /// Polls until this holds.
+    fn poll_until(ports: &mut Ports, holds: impl Fn(&mut Ports) -> bool) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !holds(ports) && Instant::now() < end {
+            ports.poll(Duration::from_millis(10), &mut |_, _, _| true).unwrap();
+        }
+        assert!(holds(ports));
+    }
+
+    #[test]
+    fn a_message_that_its_connection_cuts_off_is_counted() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        let mut stream = TcpStream::connect(ports.listeners[0].local_addr().unwrap()).unwrap();
+        stream.write_all(&[0, 10, 0, 20, 1, 2, 3]).unwrap();
+        poll_until(&mut ports, |ports| ports.streams.iter().any(|stream| stream.begun.len() == 7));
+        assert_eq!(ports.refused(), Causes::default());
+        drop(stream);
+        poll_until(&mut ports, |ports| ports.streams.is_empty());
+        assert_eq!(ports.refused()[Refusal::Truncated as usize], 1);
+    }
+
+    #[test]
+    fn an_address_of_very_many_connections_costs_itself_alone() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        ports.most_streams = 5;
+        let to = ports.listeners[0].local_addr().unwrap();
+        let connected = |ports: &mut Ports, last: u8| {
+            let stream = TcpStream::connect(to).unwrap();
+            let from = stream.local_addr().unwrap().port();
+            let place = |ports: &Ports| ports.streams.iter().position(|stream| stream.from.port == from);
+            poll_until(ports, |ports| place(ports).is_some());
+            // All come from this host.
+            let at = place(ports).unwrap();
+            ports.streams[at].from.address = packet::address(std::net::Ipv4Addr::new(192, 0, 2, last).into());
+            stream
+        };
+        let mut rightful = connected(&mut ports, 1);
+        let silent: Vec<TcpStream> = (0..8).map(|_| connected(&mut ports, 2)).collect();
+        assert_eq!((ports.streams.len(), ports.refused()[Refusal::ConnectionsClosed as usize]), (5, 4));
+        rightful.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
+        assert_eq!((heard(&mut ports, 1).len(), silent.len()), (1, 8));
     }
 }

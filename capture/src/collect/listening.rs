@@ -43,6 +43,8 @@ const MOST_BEHIND: i64 = 60;
 const OLDEST_MS: i64 = 3_600_000;
 /// A clock that deviates by more from the steady one was set, ms.
 const CLOCK_SET_MS: i64 = 20;
+/// A datagram that comes later than this after the previous look at the clock may have come after the clock was set, ms.
+const SOON_MS: i64 = 1000;
 /// How long a stopping worker still reads datagrams that had arrived.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -88,6 +90,8 @@ pub struct Listening<I> {
     skipped: u64,
     /// How far the host's clock is ahead of the steady one, ms.
     ahead_ms: i64,
+    /// Datagrams to be decoded after a look at the clock, with their session and arrival time, ns.
+    held: Vec<(Session, i64, Vec<u8>)>,
     load: ThreadLoad,
     throttle: Throttle,
 }
@@ -119,6 +123,7 @@ impl<I: Input> Listening<I> {
             clamped: Clamped::default(),
             skipped: 0,
             ahead_ms: 0,
+            held: Vec::new(),
             load: ThreadLoad::begin(),
             throttle: Throttle::default(),
         };
@@ -153,8 +158,8 @@ impl<I: Input> Listening<I> {
     /// If publishing has ended.
     pub fn step(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let interval_ms = i64::from(self.options.identity.interval_ms);
-        self.follow_clock()?;
-        let more = self.hear(patience)?;
+        let now_ms = self.follow_clock()?;
+        let more = self.hear(patience, now_ms)?;
         let now_ms = self.follow_clock()?;
         while now_ms >= self.table.open_ms() + interval_ms + GRACE_MS {
             let open = self.table.open_ms();
@@ -200,6 +205,8 @@ impl<I: Input> Listening<I> {
     /// # Errors
     /// If publishing has ended.
     pub fn finish(mut self) -> anyhow::Result<CollectOutcome> {
+        self.follow_clock()?;
+        self.hear_held()?;
         self.decoder.end();
         self.close(Ends::Run)?;
         if let Some(inbox) = self.inbox.take() {
@@ -220,13 +227,33 @@ impl<I: Input> Listening<I> {
         })
     }
 
-    /// Reads the waiting messages, until something is full; true if more may be waiting.
-    fn hear(&mut self, patience: Duration) -> anyhow::Result<bool> {
-        let Listening { input, inbox, decoder, table, notices, hand_over, reports, .. } = self;
+    /// Reads the datagrams that were held back for a look at the clock.
+    fn hear_held(&mut self) -> anyhow::Result<()> {
+        let held = std::mem::take(&mut self.held);
+        let Listening { decoder, table, notices, hand_over, reports, .. } = self;
         let mut adding = Adding { table, notices, hand_over, reports, last: None, now_ms: 0, handed_over: None };
+        for (from, now_ns, data) in held {
+            adding.now_ms = now_ns / 1_000_000;
+            decoder.datagram_to(from, now_ns, &data, &mut adding);
+        }
+        adding.end();
+        adding.handed_over.unwrap_or(Ok(()))
+    }
+
+    /// Reads the waiting messages, until something is full or the clock, which was last looked at at `now_ms`, may have been
+    /// set; true if more may be waiting.
+    fn hear(&mut self, patience: Duration, now_ms: i64) -> anyhow::Result<bool> {
+        self.hear_held()?;
+        let Listening { input, inbox, decoder, table, notices, hand_over, reports, held, .. } = self;
+        let mut adding = Adding { table, notices, hand_over, reports, last: None, now_ms, handed_over: None };
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
-            adding.now_ms = now_ns / 1_000_000;
+            let now_ms = now_ns / 1_000_000;
+            if !held.is_empty() || !(-CLOCK_SET_MS..=SOON_MS).contains(&(now_ms - adding.now_ms)) {
+                held.push((from, now_ns, data.to_vec()));
+                return false;
+            }
+            adding.now_ms = now_ms;
             decoder.datagram_to(from, now_ns, data, &mut adding);
             adding.handed_over.is_none()
         });
@@ -237,6 +264,7 @@ impl<I: Input> Listening<I> {
         }
         adding.end();
         adding.handed_over.transpose()?;
+        more |= !held.is_empty();
         Ok(more
             | heard.unwrap_or_else(|error| {
                 if self.throttle.allow(&error.to_string()) {
@@ -284,13 +312,13 @@ impl<I: Input> Listening<I> {
     /// Counts of each exporter since the previous call.
     fn exporters(&mut self) -> Vec<proto::Exporter> {
         let all = self.counts();
-        self.reports.since(self.decoder.exporters(), &all)
+        self.reports.since(self.decoder.exporters(), &all, self.decoder.lost())
     }
 
     /// Counts over all exporters, and of datagrams that never reached the decoder.
     fn counts(&mut self) -> Counts {
         let mut counts = self.decoder.counts();
-        counts.causes[Refusal::SocketFull as usize] = self.input.dropped();
+        counts.causes.iter_mut().zip(self.input.refused()).for_each(|(sum, refused)| *sum += refused);
         counts.causes[Refusal::InterfacesForgotten as usize] += self.notices.forgotten();
         counts
     }

@@ -1,11 +1,10 @@
 //! A closing record's report on each exporter: records received, lost and unreadable since the previous closing record.
 
-use super::cause::Refusal;
+use super::cause::{Causes, Refusal};
 use super::decode::Known;
 use super::exporter::Counts;
 use super::exporter::counting::Unit;
 use super::exporter::origin::{ExporterInfo, Protocol};
-use super::exporter::sequence::Losses;
 use crate::packet;
 use crate::proto;
 use std::collections::HashMap;
@@ -16,7 +15,7 @@ struct Reported {
     datagrams: u64,
     records: u64,
     lost: u64,
-    causes: [u64; Refusal::ALL.len()],
+    causes: Causes,
 }
 
 /// Counts of exporters, and the part that closing records have already reported.
@@ -39,14 +38,21 @@ impl ExporterReports {
         self.without_sampling_rate
     }
 
-    /// Counts of each exporter since the previous call; `counts`: over all, including data of no known exporter.
-    pub fn since<'a>(&mut self, exporters: impl Iterator<Item = Known<'a>>, counts: &Counts) -> Vec<proto::Exporter> {
+    /// Counts of each exporter since the previous call; `counts` and `lost`: over all, including data of no known
+    /// exporter, and each exporter's losses in its own unit.
+    pub fn since<'a>(
+        &mut self,
+        exporters: impl Iterator<Item = Known<'a>>,
+        counts: &Counts,
+        lost: u64,
+    ) -> Vec<proto::Exporter> {
         let mut all = Vec::new();
         // Counts of exporters that are no longer known, and of data of no known exporter.
-        let now = Reported { records: counts.records, causes: counts.causes, ..Reported::default() };
+        let now = Reported { records: counts.records, lost, causes: counts.causes, ..Reported::default() };
         let before = std::mem::replace(&mut self.reported_in_all, now);
         let mut strange = Reported {
             records: counts.records.saturating_sub(before.records),
+            lost: lost.saturating_sub(before.lost),
             causes: less(&counts.causes, &before.causes),
             ..Reported::default()
         };
@@ -58,7 +64,7 @@ impl ExporterReports {
             let reported = said.remove(info).filter(|reported| reported.datagrams <= known.datagrams);
             let reported = reported.unwrap_or_default();
             let causes = less(&known.causes, &reported.causes);
-            let lost = losses(info, known).lost;
+            let lost = known.lost(info.protocol);
             let since = proto::Exporter {
                 addr: packet::shortest(info.speaker()).to_vec(),
                 domain: info.domain,
@@ -72,6 +78,7 @@ impl ExporterReports {
                 sampling: sampling.to_owned(),
             };
             strange.records = strange.records.saturating_sub(since.records);
+            strange.lost = strange.lost.saturating_sub(since.lost);
             strange.causes = less(&strange.causes, &causes);
             self.without_sampling_rate += since.without_sampling_rate;
             let now = Reported {
@@ -88,21 +95,19 @@ impl ExporterReports {
         let of_nobody = proto::Exporter {
             protocol: "unknown".to_owned(),
             records: strange.records,
+            lost: strange.lost,
+            // Of several exporters, each in its own.
+            lost_unit: if strange.lost > 0 { "units".to_owned() } else { String::new() },
             without_sampling_rate: self.unsampled.drain().map(|(_, records)| records).sum(),
             refused: refused(&strange.causes),
             ..Default::default()
         };
         self.without_sampling_rate += of_nobody.without_sampling_rate;
-        if of_nobody.records > 0 || !of_nobody.refused.is_empty() {
+        if of_nobody.records + of_nobody.lost > 0 || !of_nobody.refused.is_empty() {
             all.push(of_nobody);
         }
         all
     }
-}
-
-/// Losses of an exporter, in its own unit.
-fn losses<'a>(info: &ExporterInfo, counts: &'a Counts) -> &'a Losses {
-    if info.protocol == Protocol::Sflow { &counts.samples } else { &counts.losses }
 }
 
 /// The unit that an exporter's sequence numbers count.
@@ -116,7 +121,7 @@ fn named(protocol: Protocol, counts: Unit) -> &'static str {
 }
 
 /// The increase of each cause's count.
-fn less(now: &[u64; Refusal::ALL.len()], before: &[u64; Refusal::ALL.len()]) -> [u64; Refusal::ALL.len()] {
+fn less(now: &Causes, before: &Causes) -> Causes {
     std::array::from_fn(|cause| now[cause].saturating_sub(before[cause]))
 }
 

@@ -4,11 +4,15 @@ use super::decode::Decoder;
 use anyhow::Context as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Clone, Debug)]
 pub struct States {
     folder: PathBuf,
     probe: String,
+    /// Workers that have restored what earlier ones saved.
+    restored: Arc<AtomicU32>,
 }
 
 impl States {
@@ -16,7 +20,7 @@ impl States {
         fs::create_dir_all(folder).with_context(|| {
             format!("cannot make {} (state_dir or --state-dir), where templates are kept", folder.display())
         })?;
-        Ok(States { folder: folder.to_owned(), probe: probe.to_owned() })
+        Ok(States { folder: folder.to_owned(), probe: probe.to_owned(), restored: Arc::default() })
     }
 
     fn path(&self, worker: u32) -> PathBuf {
@@ -35,9 +39,10 @@ impl States {
                 );
             }
         }
+        self.restored.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Saves the state of one of `workers` workers. Each has restored the files of all earlier ones, so the first removes
+    /// Saves the state of one of `workers` workers. Once each has restored the files of all earlier ones, the first removes
     /// those of workers that there are no more: by a clock that was set back since, they would seem newer.
     pub fn save(&self, (worker, workers): (u32, u32), decoder: &Decoder) -> anyhow::Result<()> {
         let path = self.path(worker);
@@ -45,7 +50,7 @@ impl States {
         fs::write(&beside, decoder.save())
             .and_then(|()| fs::rename(&beside, &path))
             .with_context(|| format!("cannot write {}", path.display()))?;
-        if worker == 0 {
+        if worker == 0 && self.restored.load(Ordering::Acquire) >= workers {
             (workers..).map(|gone| fs::remove_file(self.path(gone))).take_while(Result::is_ok).for_each(drop);
         }
         Ok(())

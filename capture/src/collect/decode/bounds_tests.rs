@@ -1,7 +1,7 @@
 //! The effect that one sender can have on others, and the state that survives a restart.
 
 use super::tests::*;
-use super::vendor_tests::{SHORT, all, row, short};
+use super::vendor_tests::{SHORT, TURNED, all, row, short};
 use super::*;
 use crate::collect::element::octets::mapped;
 use crate::collect::states::States;
@@ -135,6 +135,23 @@ fn a_worker_begins_with_what_every_worker_kept() {
 }
 
 #[test]
+fn states_of_former_workers_stay_until_every_worker_has_restored_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut former = Decoder::default();
+    feed_at(&mut former, HOME, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
+    States::open(folder.path(), "test").unwrap().save((2, 3), &former).unwrap();
+    let states = States::open(folder.path(), "test").unwrap();
+    let mut workers = [Decoder::default(), Decoder::default()];
+    states.restore(0, &mut workers[0]);
+    states.save((0, 2), &Decoder::default()).unwrap();
+    states.restore(1, &mut workers[1]);
+    let flows = ipfix(0, &[set(300, &short(1, 100))]);
+    assert_eq!(feed_at(&mut workers[1], HOME, NOW_MS + 1000, &flows).len(), 1);
+    states.save((0, 2), &workers[0]).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn sets_that_wait_while_their_exporter_restarts_are_counted() {
     let mut decoder = Decoder::default();
     let flows = set(256, &v9_record(UPTIME, UPTIME));
@@ -164,4 +181,89 @@ fn templates_that_a_session_changes_stay_as_they_are_for_the_other() {
     assert_eq!(send(2, &ipfix(5002, &[template(300, &turned), other])), [6]);
     assert_eq!(send(1, &ipfix(5002, &[record])), [5]);
     assert_eq!(decoder.left_out().values().copied().collect::<Vec<_>>(), [4], "each record counts once");
+}
+
+#[test]
+fn a_worker_prefers_its_own_state_to_an_equally_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = States::open(folder.path(), "test").unwrap();
+    let day_ms = 86_400_000;
+    let mut earlier = Decoder::default();
+    feed_at(&mut earlier, HOME, NOW_MS + day_ms, &ipfix(0, &[template(300, &SHORT)]));
+    states.save((0, 1), &earlier).unwrap();
+    // The clock is set back by a day while the collector is down, and worker 0 hears the exporter.
+    let mut workers = [Decoder::default(), Decoder::default()];
+    (0..).zip(&mut workers).for_each(|(worker, decoder)| states.restore(worker, decoder));
+    for number in 0..50 {
+        feed_at(&mut workers[0], HOME, NOW_MS, &ipfix(number, &[set(300, &short(1, 100))]));
+    }
+    (0..).zip(&workers).for_each(|(worker, decoder)| states.save((worker, 2), decoder).unwrap());
+    let mut again = Decoder::default();
+    states.restore(0, &mut again);
+    feed_at(&mut again, HOME, NOW_MS + 1000, &ipfix(50, &[set(300, &short(1, 100))]));
+    assert_eq!(again.counts().losses.lost, 0);
+}
+
+#[test]
+fn a_strange_sampling_is_strange_after_a_restart() {
+    let mut decoder = Decoder::default();
+    let options = set(3, &[400_u16, 2, 1, 302, 4, 304, 2].map(u16::to_be_bytes).concat());
+    feed(&mut decoder, &ipfix(0, &[options, set(400, &[0, 0, 0, 1, 0, 5])]));
+    let state = |decoder: &Decoder| decoder.exporters().next().unwrap().sampling_state;
+    assert_eq!(state(&decoder), SamplingState::NotUnderstood);
+    let mut again = Decoder::default();
+    again.restore(&decoder.save()).unwrap();
+    assert_eq!(state(&again), SamplingState::NotUnderstood);
+}
+
+#[test]
+fn templates_that_sessions_share_are_saved_once_and_shared_again() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
+        let mut records = 0;
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| records += 1);
+        records
+    };
+    let templates: Vec<Vec<u8>> = (256..356).map(|id| template(id, &SHORT)).collect();
+    hear(&mut decoder, 30, &ipfix(5000, &templates));
+    let one = decoder.save().len();
+    for port in [10, 20, 40] {
+        hear(&mut decoder, port, &ipfix(5000, &[]));
+    }
+    hear(&mut decoder, 20, &ipfix(5000, &[template(256, &TURNED)]));
+    assert!(decoder.save().len() < 3 * one, "{} {one}", decoder.save().len());
+    let mut again = Decoder::default();
+    again.restore(&decoder.save()).unwrap();
+    assert_eq!(again.save(), decoder.save());
+    for port in [10, 20, 30, 40] {
+        assert_eq!(hear(&mut again, port, &ipfix(5000, &[set(300, &short(1, 100))])), 1, "{port}");
+    }
+    let shares = |port: u16| {
+        let talks = &again.exporters.iter().next().unwrap().talks;
+        let of = |port: u16| &talks.iter().find(|talk| talk.session.port == port).unwrap().templates;
+        of(port).is_shared_with(of(30))
+    };
+    assert_eq!([10, 20, 40].map(shares), [true, false, true]);
+}
+
+#[test]
+fn a_template_is_withdrawn_alone_and_only_where_there_is_one() {
+    let mut decoder = Decoder::default();
+    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
+        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| ());
+    };
+    hear(&mut decoder, 1, &ipfix(5000, &[template(300, &SHORT), template(301, &SHORT)]));
+    hear(&mut decoder, 2, &ipfix(5000, &[]));
+    // Of an unknown template, and of all options: the session changes nothing, and so goes on sharing.
+    let unknown = set(2, &shorts(&[999, 0]));
+    hear(&mut decoder, 2, &ipfix(5000, &[unknown, set(3, &shorts(&[3, 0]))]));
+    let shared = |decoder: &Decoder| {
+        let talks = &decoder.exporters.iter().next().unwrap().talks;
+        (talks[0].templates.is_shared_with(&talks[1].templates), talks[0].templates.len(), talks[1].templates.len())
+    };
+    assert_eq!(shared(&decoder), (true, 2, 2));
+    hear(&mut decoder, 2, &ipfix(5000, &[set(2, &shorts(&[300, 0]))]));
+    assert_eq!(shared(&decoder), (false, 2, 1));
 }

@@ -129,6 +129,16 @@ fn a_record_may_end_after_the_whole_second_of_its_export() {
 }
 
 #[test]
+fn a_record_of_counters_that_breaks_off_has_a_cause() {
+    for (cut, bad) in [(0, 0), (4, 1), (20, 1)] {
+        let mut decoder = Decoder::default();
+        let sample = words(&[&[1, 5, 2, 2, 88][..], &[7; 22], &[2, 16, 7, 7, 7, 7]].concat());
+        all(&mut decoder, &sflow(1, 1000, &[(2, sample[..sample.len() - cut].to_vec())]));
+        assert_eq!(decoder.counts().of(Refusal::BadLength), bad, "{cut}");
+    }
+}
+
+#[test]
 fn an_interface_of_all_ones_is_unknown() {
     for (unknown, said) in [(u32::MAX, 0), (0x3fff_ffff, 0), (0x3fff_fffe, 0x3fff_fffe)] {
         let head = [1, 0, 3, 1000, 9000, 0, 0, unknown, 0, 7, 1];

@@ -125,7 +125,7 @@ impl Decoder {
     /// The host's clock was set by so many ms: all times by it that are remembered move along.
     pub fn clock_set(&mut self, by_ms: i64) {
         self.waiting.clock_set(by_ms);
-        self.exporters.clock_set(by_ms);
+        self.exporters.clock_set(by_ms, &self.limits);
     }
 
     /// At the end of the input: drops all waiting sets.
@@ -301,6 +301,11 @@ impl Decoder {
         sum.add(&self.exporters.forgotten);
         self.exporters.iter().for_each(|exporter| sum.add(&exporter.counts));
         sum
+    }
+
+    /// Losses of all exporters, known or forgotten, each in its unit.
+    pub fn lost(&self) -> u64 {
+        self.exporters.lost()
     }
 
     /// Number of values received of each template element, and of each kind of sFlow record, that Weir's record has no

@@ -146,6 +146,7 @@ impl<T: Take> Message<'_, T> {
                                 Follows::Totals => read.first_ms.saturating_sub(self.limits.flow_ms),
                             },
                             sent_ms: moment.export_ms,
+                            stated_ms: read.last_ms.saturating_sub(moment.correction_ms(self.limits)),
                             ended: !matches!(template.route.end_reason(record), 0 | ACTIVE_TIMEOUT),
                             since_ms: talk.since_ms.unwrap_or(i64::MIN),
                         };
@@ -253,9 +254,9 @@ impl<T: Take> Message<'_, T> {
         if fields.is_empty() && ipfix {
             // Withdraws this template, or all of its kind (RFC 7011, section 8.1).
             match id {
-                2 => self.withdraw(|_, known| known.template.scopes.is_none()),
-                3 => self.withdraw(|_, known| known.template.scopes.is_some()),
-                _ => self.withdraw(|of, _| of == id),
+                2 => self.withdraw_all(|known| known.template.scopes.is_none()),
+                3 => self.withdraw_all(|known| known.template.scopes.is_some()),
+                _ => self.withdraw(id),
             }
             return;
         }
@@ -277,7 +278,7 @@ impl<T: Take> Message<'_, T> {
             }
             Err(cause) => {
                 // An earlier template with this id must not be used for the new one's records.
-                self.withdraw(|of, _| of == id);
+                self.withdraw(id);
                 self.exporter.counts.count(cause);
                 return;
             }
@@ -297,11 +298,24 @@ impl<T: Take> Message<'_, T> {
         self.moment = now;
     }
 
-    /// Forgets templates.
-    fn withdraw(&mut self, which: impl Fn(u16, &KnownTemplate) -> bool) {
+    /// Forgets a template, if it is known: a datagram may name thousands.
+    fn withdraw(&mut self, id: u16) {
         let Exporter { talks, left_out, .. } = &mut *self.exporter;
-        talks[self.at].templates.retain(|&id, known| {
-            let gone = which(id, known);
+        let templates = &mut talks[self.at].templates;
+        if templates.contains_key(&id) {
+            templates.remove(&id).iter().for_each(|known| left_out.add(known));
+        }
+    }
+
+    /// Forgets all templates of a kind.
+    fn withdraw_all(&mut self, which: impl Fn(&KnownTemplate) -> bool) {
+        let Exporter { talks, left_out, .. } = &mut *self.exporter;
+        let templates = &mut talks[self.at].templates;
+        if !templates.values().any(&which) {
+            return;
+        }
+        templates.retain(|_, known| {
+            let gone = which(known);
             if gone {
                 left_out.add(known);
             }

@@ -114,7 +114,11 @@ fn counters(exporter: &mut Exporter, octets: &[u8], expanded: bool, take: &mut i
         exporter.counts.count(Refusal::BadLength);
         return;
     }
-    while let Some((format, octets)) = words.record() {
+    while !words.0.is_empty() {
+        let Some((format, octets)) = words.record() else {
+            exporter.counts.count(Refusal::BadLength);
+            return;
+        };
         match (format, interface_counters(octets)) {
             (IF_COUNTERS, Some(read)) if take.counters(&exporter.info, &read) => {}
             (IF_COUNTERS, Some(_)) => exporter.counts.count(Refusal::InterfacesForgotten),

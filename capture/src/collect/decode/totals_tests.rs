@@ -15,12 +15,14 @@ const ENDED: u64 = 1;
 struct Totals {
     home: Session,
     number: u32,
+    /// How far the host's clock is ahead of the exporter's, ms.
+    host_ahead_ms: i64,
 }
 
 impl Totals {
     fn new(last: u8, decoder: &mut Decoder) -> Totals {
         let home = Session { port: 9, ..Session::from(mapped([192, 0, 2, last])) };
-        Totals { home, number: 0 }.announced(decoder)
+        Totals { home, number: 0, host_ahead_ms: 0 }.announced(decoder)
     }
 
     fn announced(mut self, decoder: &mut Decoder) -> Totals {
@@ -34,7 +36,7 @@ impl Totals {
         data[4..8].copy_from_slice(&((ms / 1000) as u32).to_be_bytes());
         self.number += records;
         let mut read = All::default();
-        decoder.datagram_to(self.home, ms * 1_000_000, &data, &mut read);
+        decoder.datagram_to(self.home, (ms + self.host_ahead_ms) * 1_000_000, &data, &mut read);
         read.flows.iter().map(|(flow, _)| flow.sent[0].packets).sum()
     }
 
@@ -159,7 +161,7 @@ fn a_session_made_anew_carries_on() {
     for stream in [true, false] {
         let mut decoder = Decoder::default();
         let home = Session { port: 9, stream, ..Session::from(HOME) };
-        let mut exporter = Totals { home, number: 0 }.announced(&mut decoder);
+        let mut exporter = Totals { home, number: 0, host_ahead_ms: 0 }.announced(&mut decoder);
         exporter.report(&mut decoder, 0..60, 10, [-5000, 1000], ACTIVE);
         exporter.home.port = 10;
         if !stream {
@@ -184,4 +186,62 @@ fn totals_of_a_forgotten_exporter_are_not_counted_again() {
     assert_eq!(one.report(&mut decoder, 0..60, 15, [-5000, 2000], ACTIVE), 0);
     assert_eq!(one.report(&mut decoder, 0..60, 18, [-5000, 3000], ACTIVE), 180);
     assert_eq!(decoder.counts().of(Refusal::MayBeRepeated), 60);
+}
+
+#[test]
+fn totals_are_known_or_not_whatever_the_hosts_clock_is_set_to() {
+    const YEARS_MS: i64 = 10 * 365 * 86_400_000;
+    for wrong_ms in [-YEARS_MS, -5_000_000, -2000, 2000, 5_000_000, YEARS_MS] {
+        let mut decoder = Decoder::default();
+        let mut exporter = Totals::new(1, &mut decoder);
+        exporter.report(&mut decoder, 0..60, 1000, [-5000, 1000], ACTIVE);
+        let mut restarted = Decoder::default();
+        restarted.restore(&decoder.save()).unwrap();
+        // The clock is wrong when the collector starts, and is set right later.
+        exporter.host_ahead_ms = wrong_ms;
+        exporter = exporter.announced(&mut restarted);
+        restarted.clock_set(-wrong_ms);
+        exporter.host_ahead_ms = 0;
+        let before = exporter.report(&mut restarted, 0..60, 1100, [-5000, 6000], ACTIVE);
+        let after = exporter.report(&mut restarted, 100..160, 7, [10_000, 12_000], ACTIVE);
+        assert_eq!((before, after), (0, 60 * 7), "{wrong_ms}");
+    }
+}
+
+#[test]
+fn totals_of_forgotten_flows_are_known_to_be_so_whatever_the_hosts_clock_is_set_to() {
+    const YEARS_MS: i64 = 10 * 365 * 86_400_000;
+    for wrong_ms in [-YEARS_MS, YEARS_MS] {
+        let mut decoder = narrow(200, 10_000);
+        let mut exporter = Totals::new(1, &mut decoder);
+        exporter.host_ahead_ms = wrong_ms;
+        exporter.report(&mut decoder, 0..1000, 10, [-5000, 1000], ACTIVE);
+        decoder.clock_set(-wrong_ms);
+        exporter.host_ahead_ms = 0;
+        let before = exporter.report(&mut decoder, 0..100, 15, [-5000, 2000], ACTIVE);
+        let after = exporter.report(&mut decoder, 5000..5010, 4, [2500, 3000], ACTIVE);
+        assert_eq!((before, after), (0, 40), "{wrong_ms}");
+    }
+}
+
+#[test]
+fn an_event_that_is_reported_again_counts_once_though_its_exporters_clock_is_wrong() {
+    // A firewall's update and end of one connection: the same counts at the same time, in two datagrams.
+    let fields = [(0, 148, 4), (0, 8, 4), (0, 12, 4), (0, 233, 1), (0, 231, 4), (0, 232, 4), (0, 152, 8), (0, 323, 8)];
+    for wrong_ms in [0, 2 * 3_600_000, -10 * 365 * 86_400_000] {
+        let mut decoder = Decoder::default();
+        let mut packets = 0;
+        let home = Session { port: 9, ..Session::from(HOME) };
+        for (number, event) in [(0, 5), (1, 2)] {
+            let times = [NOW_MS - 5000 + wrong_ms, NOW_MS - 1000 + wrong_ms].map(|ms| ms as u64);
+            let record = row(&fields, &[7, 0x0a00_0001, 0x0a00_0002, event, 500, 300, times[0], times[1]]);
+            let mut data = ipfix(number, &[template(300, &fields), set(300, &record)]);
+            data[4..8].copy_from_slice(&(((NOW_MS + wrong_ms) / 1000) as u32).to_be_bytes());
+            let mut read = All::default();
+            let arrived_ms = NOW_MS + 3 + 40 * i64::from(number);
+            decoder.datagram_to(home, arrived_ms * 1_000_000, &data, &mut read);
+            packets += read.flows.iter().map(|(flow, _)| flow.sent[0].octets + flow.sent[1].octets).sum::<u64>();
+        }
+        assert_eq!(packets, 800, "{wrong_ms}");
+    }
 }

@@ -66,7 +66,7 @@ fn by(decoder: &mut Decoder, port: u16, data: &[u8]) -> Vec<Imported<'static>> {
 }
 
 pub(super) const SHORT: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 2, 4), (0, 1, 4)];
-const TURNED: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 1, 4), (0, 2, 4)];
+pub(super) const TURNED: [(u32, u16, u16); 4] = [(0, 8, 4), (0, 12, 4), (0, 1, 4), (0, 2, 4)];
 
 pub(super) fn short(packets: u64, octets: u64) -> Vec<u8> {
     row(&SHORT, &[0x0a00_0001, 0x0a00_0002, packets, octets])

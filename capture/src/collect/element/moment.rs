@@ -22,10 +22,14 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// By how much the exporter's clock is behind this host's, ms.
+    pub fn behind_ms(&self) -> i64 {
+        self.received_ms.saturating_sub(self.export_ms)
+    }
+
     /// Correction to add to the exporter's times, ms; 0 if its clock is right or nearly so.
     pub fn correction_ms(&self, limits: &DecodeLimits) -> i64 {
-        let off = self.received_ms.saturating_sub(self.export_ms);
-        if off.saturating_abs() > limits.clock_error_ms { off } else { 0 }
+        limits.correction_ms(self.behind_ms())
     }
 
     /// Converts a clock's value to ms from the Unix epoch; `None` if it is unset, or counts from an unknown boot time.

@@ -10,11 +10,11 @@ pub mod sequence;
 pub mod session;
 pub mod totals;
 
-use crate::collect::cause::Refusal;
+use crate::collect::cause::{Causes, Refusal};
 use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{KnownTemplate, LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
-use crate::collect::exporter::origin::{ExporterInfo, Session};
+use crate::collect::exporter::origin::{ExporterInfo, Protocol, Session};
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
@@ -48,7 +48,7 @@ pub struct Counts {
     /// Losses by sequence numbers: flow samples of sFlow.
     pub samples: Losses,
     /// Data left out or corrected, indexed by [`Refusal`].
-    pub causes: [u64; Refusal::ALL.len()],
+    pub causes: Causes,
 }
 
 impl Counts {
@@ -61,6 +61,11 @@ impl Counts {
     /// The count of this cause.
     pub fn of(&self, cause: Refusal) -> u64 {
         self.causes[cause as usize]
+    }
+
+    /// Losses by sequence numbers, in the unit that exporters of this protocol are reported in.
+    pub fn lost(&self, protocol: Protocol) -> u64 {
+        if protocol == Protocol::Sflow { self.samples.lost } else { self.losses.lost }
     }
 
     /// Adds the counts of another decoder.
@@ -205,6 +210,7 @@ impl Exporter {
             true => moment.export_ms.saturating_add(moment.correction_ms(limits)).saturating_add(1000),
             false => i64::MIN,
         });
+        talk.behind_ms = moment.behind_ms();
         let anew = talk.hear(moment, may_hold, left_out);
         if anew {
             counts.losses.restarts += 1;
@@ -274,8 +280,9 @@ pub struct Exporters {
     flows: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
     pub is_unsure: bool,
-    /// Counts of forgotten exporters.
+    /// Counts of forgotten exporters, and their losses, each in its unit.
     pub forgotten: Counts,
+    forgotten_lost: u64,
     pub left_out: LeftOut,
 }
 
@@ -319,6 +326,7 @@ impl Exporters {
             self.is_unsure |= flows > 0 || gone.is_known;
             self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
             self.forgotten.add(&gone.counts);
+            self.forgotten_lost += gone.counts.lost(gone.info.protocol);
             gone.add_left_out(&mut self.left_out);
             self.forgotten.count(Refusal::ExportersForgotten);
             slot
@@ -339,18 +347,26 @@ impl Exporters {
         }
     }
 
+    /// Losses of all exporters, known or forgotten, each in its unit.
+    pub fn lost(&self) -> u64 {
+        let known = self.slots.iter().map(|exporter| exporter.counts.lost(exporter.info.protocol));
+        self.forgotten_lost + known.sum::<u64>()
+    }
+
     /// Number of datagrams to remember of each exporter.
     pub fn share(&self, limits: &DecodeLimits) -> usize {
         limits.datagrams / self.slots.len().max(1)
     }
 
     /// Moves the times when exporters were heard along with the host's clock.
-    pub fn clock_set(&mut self, by_ms: i64) {
+    pub fn clock_set(&mut self, by_ms: i64, limits: &DecodeLimits) {
         for exporter in &mut self.slots {
             if exporter.heard_ms != i64::MIN {
                 exporter.heard_ms = exporter.heard_ms.saturating_add(by_ms);
             }
-            exporter.talks.iter_mut().for_each(|talk| talk.clock_set(by_ms));
+            let later = exporter.talks.iter_mut().map(|talk| (talk.heard_ms, talk.clock_set(by_ms, limits)));
+            let later_ms = later.max().map_or(0, |(_, later_ms)| later_ms);
+            exporter.totals.clock_set(later_ms);
             exporter.distinct_templates().for_each(|templates| templates.clock_set(by_ms));
             for source in exporter.sources.values_mut() {
                 source.heard_ms = source.heard_ms.saturating_add(by_ms);

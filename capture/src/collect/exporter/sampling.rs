@@ -61,6 +61,12 @@ impl Rates {
         self.state
     }
 
+    /// Restores the state with this name.
+    pub fn restore_state(&mut self, name: &str) {
+        let all = [SamplingState::Known, SamplingState::Expected, SamplingState::NotUnderstood];
+        self.state = all.into_iter().find(|state| state.name() == name).unwrap_or_default();
+    }
+
     /// Reads an option's values; `true` if it had to forget another rate.
     pub fn hear(&mut self, values: &Values<'_>, heard_ms: i64, most: usize) -> bool {
         let Some(rate) = values.sampled.rate() else {

@@ -52,8 +52,15 @@ struct SavedSession {
     uptime: Option<(u32, i64)>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     boot_ms: Option<i64>,
+    /// The earlier session of the same exporter that has these templates, too; else its own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    templates_of: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     templates: Vec<SavedTemplate>,
     rates: Vec<SavedRate>,
+    /// Why rates are unknown, if they are.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    sampling: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -86,12 +93,12 @@ impl Exporters {
         exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
         let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
         // Every value in it can be written as JSON.
-        serde_json::to_vec_pretty(&saved).unwrap_or_default()
+        serde_json::to_vec(&saved).unwrap_or_default()
     }
 
     /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
     /// most recently heard. If a session is already known, such as from another worker's state, the more recently heard
-    /// one is kept.
+    /// one is kept, and of equally recent ones the one restored last.
     ///
     /// # Errors
     /// If `saved` is not an output of `save`; the decoder is then unchanged.
@@ -109,8 +116,8 @@ impl Exporters {
             let exporter = self.get(&restored.info, limits);
             exporter.is_known = true;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
-            exporter.talks.extend(restored.talks);
-            // The most recently heard sessions first, each once.
+            exporter.talks.splice(..0, restored.talks);
+            // The most recently heard sessions first, each once; of equally recent ones, the one restored last.
             exporter.talks.sort_by_key(|talk| std::cmp::Reverse(talk.heard_ms));
             let mut seen = Vec::new();
             exporter.talks.retain(|talk| {
@@ -120,7 +127,7 @@ impl Exporters {
             });
             exporter.talks.truncate(limits.sessions);
             for (id, source) in restored.sources {
-                let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms >= source.heard_ms);
+                let known = exporter.sources.get(&id).is_some_and(|known| known.heard_ms > source.heard_ms);
                 if !known {
                     let heard_ms = source.heard_ms;
                     *exporter.source(id, heard_ms, limits).0 = source;
@@ -134,8 +141,12 @@ impl Exporters {
 impl SavedExporter {
     fn of(exporter: &Exporter) -> SavedExporter {
         let info = &exporter.info;
-        let mut sessions: Vec<SavedSession> = exporter.talks.iter().map(SavedSession::of).collect();
-        sessions.sort_by_key(|session| (session.port, session.local_port, session.stream));
+        let mut talks: Vec<&Talk> = exporter.talks.iter().collect();
+        talks.sort_by_key(|talk| (talk.session.port, talk.session.local_port, talk.session.stream));
+        let earlier = |(at, talk): (usize, &&Talk)| {
+            talks[..at].iter().position(|other| other.templates.is_shared_with(&talk.templates))
+        };
+        let sessions = talks.iter().enumerate().map(|(at, talk)| SavedSession::of(talk, earlier((at, talk)))).collect();
         let mut sources: Vec<_> = exporter.sources.iter().map(|(&id, source)| (id, source.clone())).collect();
         sources.sort_by_key(|(id, _)| *id);
         SavedExporter {
@@ -154,9 +165,15 @@ impl SavedExporter {
         let agent = self.agent.map_or(Address::default(), packet::address);
         let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
         let mut exporter = Exporter::new(info);
-        let sessions = self.sessions.into_iter().take(limits.sessions);
-        let talks = sessions.map(|session| session.restored(info.address, limits));
-        exporter.talks = talks.collect::<anyhow::Result<_>>()?;
+        for session in self.sessions.into_iter().take(limits.sessions) {
+            let templates =
+                session.templates_of.and_then(|at| exporter.talks.get(at)).map(|talk| talk.templates.clone());
+            let mut talk = session.restored(info.address, limits)?;
+            if let Some(templates) = templates {
+                talk.templates = templates;
+            }
+            exporter.talks.push(talk);
+        }
         exporter.sources = self.sources.into_iter().take(limits.options).collect();
         exporter.heard_ms = exporter.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(i64::MIN);
         Ok(exporter)
@@ -164,10 +181,10 @@ impl SavedExporter {
 }
 
 impl SavedSession {
-    fn of(talk: &Talk) -> SavedSession {
-        let mut templates: Vec<SavedTemplate> = talk
-            .templates
-            .iter()
+    /// `templates_of`: the place of an earlier session that shares its templates.
+    fn of(talk: &Talk, templates_of: Option<usize>) -> SavedSession {
+        let own = talk.templates.iter().filter(|_| templates_of.is_none());
+        let mut templates: Vec<SavedTemplate> = own
             .map(|(&id, KnownTemplate { template, .. })| SavedTemplate {
                 id,
                 scopes: template.scopes,
@@ -195,8 +212,10 @@ impl SavedSession {
             counting: talk.counting.clone(),
             uptime: talk.uptime,
             boot_ms: talk.boot_ms,
+            templates_of,
             templates,
             rates,
+            sampling: talk.rates.state().name().to_owned(),
         }
     }
 
@@ -221,6 +240,7 @@ impl SavedSession {
             };
             talk.rates.set(of, rate, heard_ms, limits.options);
         }
+        talk.rates.restore_state(&self.sampling);
         Ok(talk)
     }
 }

@@ -7,6 +7,7 @@ use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::origin::Session;
 use crate::collect::exporter::recent::Recent;
 use crate::collect::exporter::sampling::Rates;
+use crate::collect::limits::DecodeLimits;
 
 /// How far an uptime may deviate from its expected value, ms, in addition to a 64th of the time elapsed.
 const DRIFT_MS: i64 = 10_000;
@@ -27,8 +28,10 @@ pub struct Talk {
     /// The session by which its flows' totals are found: for UDP the first one, if it moved; for TCP the session
     /// without its port.
     pub origin: Session,
-    /// Records before this time, by the exporter's clock, are unknown, ms; `None` before the first datagram.
+    /// Records before this time are unknown, ms, as records are dated; `None` before the first datagram.
     pub since_ms: Option<i64>,
+    /// By how much the exporter's clock was behind this host's at its last datagram, ms.
+    pub behind_ms: i64,
     pub recent: Recent,
 }
 
@@ -51,16 +54,25 @@ impl Talk {
             waiting: 0,
             origin: self.origin,
             since_ms: self.since_ms,
+            behind_ms: self.behind_ms,
             recent: Recent::default(),
         }
     }
 
-    /// Moves the times when it was heard along with the host's clock.
-    pub fn clock_set(&mut self, by_ms: i64) {
+    /// Moves the times when it was heard along with the host's clock. Returns by how much later its records are dated
+    /// from now on, ms: those of an exporter whose clock is far off are dated by the host's.
+    pub fn clock_set(&mut self, by_ms: i64, limits: &DecodeLimits) -> i64 {
         self.heard_ms = self.heard_ms.saturating_add(by_ms);
         if let Some((_, at_ms)) = &mut self.uptime {
             *at_ms = at_ms.saturating_add(by_ms);
         }
+        let before_ms = limits.correction_ms(self.behind_ms);
+        self.behind_ms = self.behind_ms.saturating_add(by_ms);
+        let later_ms = limits.correction_ms(self.behind_ms).saturating_sub(before_ms);
+        if let Some(since_ms) = self.since_ms.as_mut().filter(|since_ms| **since_ms != i64::MIN) {
+            *since_ms = since_ms.saturating_add(later_ms);
+        }
+        later_ms
     }
 
     /// Reads a datagram's times; returns whether the exporter restarted since the previous one. A restart also restarts

@@ -41,6 +41,8 @@ pub struct Report {
     pub began_ms: i64,
     /// When the record was exported, ms.
     pub sent_ms: i64,
+    /// When the flow ended or the event happened, by the exporter's clock, ms.
+    pub stated_ms: i64,
     /// Whether it is the flow's last record.
     pub ended: bool,
     /// Records of the session before this time, ms, are unknown.
@@ -51,6 +53,7 @@ pub struct Report {
 struct Last {
     counts: [(u64, u64); 2],
     last_ms: i64,
+    stated_ms: i64,
     began_ms: i64,
     sent_ms: i64,
     ended: bool,
@@ -80,6 +83,22 @@ impl Totals {
         self.now.len() + self.before.len()
     }
 
+    /// Moves the times of its flows, whose exporter's records are dated so many ms later from now on.
+    pub fn clock_set(&mut self, later_ms: i64) {
+        let moved = |ms: &mut i64| {
+            if *ms != i64::MIN {
+                *ms = ms.saturating_add(later_ms);
+            }
+        };
+        moved(&mut self.since_ms);
+        if later_ms != 0 {
+            for last in self.now.values_mut().chain(self.before.values_mut()) {
+                moved(&mut last.began_ms);
+                moved(&mut last.last_ms);
+            }
+        }
+    }
+
     /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns the
     /// number of flows dropped that had not ended.
     #[inline]
@@ -102,16 +121,19 @@ impl Totals {
 
     /// Reduces a record to the counts that no earlier record reported.
     pub fn settle(&mut self, report: &Report, record: &mut Imported<'_>) -> Settled {
-        let Report { follows, session, flow, began_ms, sent_ms, ended, since_ms } = *report;
+        let Report { follows, session, flow, began_ms, sent_ms, stated_ms, ended, since_ms } = *report;
         let key = self.hasher.hash_one((session, flow, record.addresses, record.ports, record.protocol, record.vlan));
         let counts = |sent: &[SentCounts; 2]| sent.map(|sent| (sent.packets, sent.octets));
-        let now = Last { counts: counts(&record.sent), last_ms: record.last_ms, began_ms, sent_ms, ended };
+        let counted = counts(&record.sent);
+        let now = Last { counts: counted, last_ms: record.last_ms, stated_ms, began_ms, sent_ms, ended };
         let Some(last) = self.now.insert(key, now).or_else(|| self.before.remove(&key)) else {
             let is_known = began_ms >= since_ms.max(self.since_ms);
             return if is_known { Settled::New } else { Settled::MayBeRepeated };
         };
         match follows {
-            Follows::Events if last.counts == now.counts && last.last_ms == now.last_ms => return Settled::Repeated,
+            Follows::Events if last.counts == now.counts && last.stated_ms == now.stated_ms => {
+                return Settled::Repeated;
+            }
             Follows::Events => {}
             Follows::Totals => {
                 let mut grew = now.counts.iter().zip(&last.counts);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::collect::cause::Causes;
 use crate::collect::ears::Ears;
 use crate::metrics::Metrics;
 use crate::packet::{self, Address};
@@ -201,8 +202,8 @@ impl Input for Endless {
         Ok(true)
     }
 
-    fn dropped(&mut self) -> u64 {
-        0
+    fn refused(&mut self) -> Causes {
+        Causes::default()
     }
 }
 
@@ -423,4 +424,46 @@ fn what_a_forgotten_exporter_sent_is_reported_once() {
     assert_eq!(sums(collector.pass(10)), [(0, 1, 1, 1)], "of nobody that is still known");
     collector.hear(&[(1, template.clone()), (1, record(2))]);
     assert_eq!(sums(collector.pass(10)), [(4, 1, 1, 0)]);
+}
+
+#[test]
+fn losses_of_an_exporter_that_was_forgotten_since_are_reported() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, v5(1, 0)), (1, v5(1, 41))]);
+    let mut strangers = Vec::new();
+    for domain in 1000..1000 + 4200_u32 {
+        let mut message = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());
+        message[12..16].copy_from_slice(&domain.to_be_bytes());
+        strangers.push((2, message));
+    }
+    collector.hear(&strangers);
+    let lost: u64 = collector.pass(11).iter().map(|exporter| exporter.lost).sum();
+    assert_eq!((lost, collector.listening.finish().unwrap().counts.losses.lost), (40, 40));
+}
+
+#[test]
+fn an_exporter_that_just_started_keeps_its_templates_though_the_clock_is_set_as_it_speaks() {
+    for by_ms in [3_600_000, 10 * 365 * 86_400_000, -86_400_000] {
+        let mut collector = Collector::start();
+        let head = |number: u32, uptime: u32| words(&[9 << 16 | 1, uptime, (START_MS / 1000) as u32, number, 7]);
+        let template = [0, 24, 300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat();
+        let record = words(&[300 << 16 | 20, 0x0a00_0001, 0x0a00_0002, 100, 1]);
+        collector.hear(&[(1, [head(0, 90_000), template].concat())]);
+        collector.hear(&[(1, [head(1, 90_100), record.clone()].concat())]);
+        // The clock is set while the collector waits.
+        collector.ears.step_ms.set(by_ms);
+        collector.hear(&[(1, [head(2, 90_200), record.clone()].concat())]);
+        let outcome = collector.listening.finish().unwrap();
+        assert_eq!((outcome.counts.records, outcome.counts.losses.restarts), (2, 0), "{by_ms}");
+    }
+}
+
+#[test]
+fn sets_wait_for_their_template_though_the_clock_is_set_as_that_comes() {
+    let mut collector = Collector::start();
+    collector.hear(&[(1, ipfix(0, 300, &words(&[0x0a00_0001, 0x0a00_0002, 100, 1])))]);
+    collector.ears.step_ms.set(3_600_000);
+    collector.hear(&[(1, ipfix(1, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat()))]);
+    let outcome = collector.listening.finish().unwrap();
+    assert_eq!((outcome.counts.records, outcome.counts.of(Refusal::UnknownTemplate)), (1, 0));
 }

@@ -76,6 +76,8 @@ pub enum Step {
     Wait(u32),
     /// The host's clock steps by so many ms.
     Clock(i64),
+    /// It does so as the next message arrives, between two looks at it.
+    ClockAsItHears(i64),
     Send {
         exporter: usize,
         parts: Vec<Part>,
@@ -212,7 +214,8 @@ impl Schedule {
             let most = [50, 2000, 15_000, 120_000, 7_200_000, 30 * YEAR_MS][rng.usize(0..6)];
             let at = rng.usize(0..=self.steps.len());
             let ms = rng.i64(21..=most);
-            self.steps.insert(at, Step::Clock(if rng.bool() { ms } else { -ms }));
+            let ms = if rng.bool() { ms } else { -ms };
+            self.steps.insert(at, if rng.bool() { Step::Clock(ms) } else { Step::ClockAsItHears(ms) });
         }
     }
 

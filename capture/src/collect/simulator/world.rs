@@ -192,7 +192,7 @@ impl Worker {
     }
 
     fn step(&mut self, Happened { got, closed, .. }: &mut Happened) {
-        self.listening.step(Duration::ZERO).unwrap();
+        while self.listening.step(Duration::ZERO).unwrap() {}
         publish(&mut self.publisher, &self.work, &self.give_back, &mut Kept(got, closed, &mut self.reader));
     }
 
@@ -236,6 +236,8 @@ pub struct World {
     workers: Vec<Worker>,
     /// Message numbers by arrival time.
     on_the_way: BTreeMap<i64, Vec<usize>>,
+    /// By how much the host's clock steps as the next message arrives, ms.
+    steps_as_it_hears_ms: i64,
     happened: Happened,
 }
 
@@ -252,6 +254,7 @@ impl World {
             exporters,
             workers: Vec::new(),
             on_the_way: BTreeMap::new(),
+            steps_as_it_hears_ms: 0,
             happened: Happened::default(),
         };
         world.start(schedule.workers);
@@ -267,12 +270,11 @@ impl World {
         match step {
             Step::Wait(seconds) => self.pass(i64::from(*seconds) * 1000),
             Step::Clock(ms) => {
-                // Records before 1970 have no intervals of their own.
-                let earliest = 86_400_000 - self.now_ms.get();
-                self.clock.off_ms.set((self.clock.off_ms.get() + ms).max(earliest));
+                self.clock.off_ms.set(self.clock.off_ms.get() + self.possible(*ms));
                 self.happened.heard.push(Heard::Clock(self.clock.off_ms.get()));
                 self.deliver();
             }
+            Step::ClockAsItHears(ms) => self.steps_as_it_hears_ms = *ms,
             Step::Send { exporter, parts, fate } => self.send(*exporter, parts, *fate),
             Step::Restart { exporter, port } => {
                 self.settle();
@@ -291,6 +293,11 @@ impl World {
                 self.start(*workers);
             }
         }
+    }
+
+    /// As much of a step of the host's clock as leaves it after 1970: records before it have no intervals of their own.
+    fn possible(&self, ms: i64) -> i64 {
+        ms.max(86_400_000 - self.now_ms.get() - self.clock.off_ms.get())
     }
 
     fn send(&mut self, number: usize, parts: &[Part], fate: Fate) {
@@ -349,11 +356,16 @@ impl World {
 
     /// Passes on the messages due now.
     fn deliver(&mut self) {
+        let step_ms = self.possible(self.steps_as_it_hears_ms);
         let (happened, now_ms) = (&mut self.happened, self.now_ms.get());
         self.workers.iter_mut().for_each(|worker| worker.step(happened));
         for at in self.on_the_way.remove(&now_ms).unwrap_or_default() {
             let sent = &happened.sent[at];
             let Some(worker) = share(&sent.session, self.workers.len()) else { continue };
+            if std::mem::take(&mut self.steps_as_it_hears_ms) != 0 {
+                self.clock.step_ms.set(step_ms);
+                happened.heard.push(Heard::Clock(self.clock.off_ms.get() + step_ms));
+            }
             happened.heard.push(Heard::Message(at, now_ms));
             self.workers[worker].waiting.borrow_mut().push_back((sent.session, sent.octets.clone()));
             self.workers[worker].step(happened);
