@@ -68,13 +68,13 @@ peers:
 	@stack/setup.sh --peers
 
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
-$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
+$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/schema.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	@# make hands its jobserver to recipes that call make alone.
 	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
 	@touch $(AGENT) $(BENCH)
 
-$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml 2>/dev/null) $(wildcard schemas/*.proto)
+$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml schemas/services.csv 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import documents
 from harness import CHECKOUT
 
 #: The prerequisites of the targets of `make build` that make looks for.
@@ -85,6 +86,26 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
     assert done.returncode == 2
     assert f"no part is called 'typo'; there are: {', '.join(names)}" in done.stderr
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "read", "other"),
+    [
+        (
+            "capture/target/release/weir-probe",
+            r"capture/|schemas/(columns|flow|counters)\.proto",
+            r"capture/(fuzz|mutants|proptest-regressions|tests)/|Dockerfile|\.md$|\.service$|/rustfmt\.toml$",
+        ),
+        ("flink-jobs/target/weir-flink-jobs.jar", r"flink-jobs/|schemas/.*\.(proto|csv)$", r"Dockerfile|\.md$"),
+    ],
+)
+def test_a_program_is_built_again_when_a_file_that_it_is_built_from_changes(target: str, read: str, other: str) -> None:
+    rules = subprocess.run(["make", "-pq"], cwd=CHECKOUT, capture_output=True, text=True).stdout
+    known = re.search(rf"^{re.escape(target)}:(.*)$", rules, re.M)
+    assert known
+    files = {name for name in documents.project_files() if re.match(read, name) and not re.search(other, name)}
+    assert len(files) > 100
+    assert sorted(name for name in files - set(known[1].split()) if (CHECKOUT / name).exists()) == []
 
 
 def test_recipes_run_files_that_are_there() -> None:
