@@ -110,7 +110,8 @@ def parts(what: str) -> list[Part]:
     stack, clickhouse = VENVS / "stack/bin/python", VENVS / "clickhouse/bin/python"
     quoted = shlex.quote(str(STACK))
     by_pytest, by_cargo = "-k {}", "{}"
-    by_surefire = "-Dtest='*'{}'*' -Dsurefire.failIfNoSpecifiedTests=false"
+    # A class whose name contains it, or a method.
+    by_surefire = "-Dtest='*'{}'*,*#*'{}'*' -Dsurefire.failIfNoSpecifiedTests=false"
     python = Part(
         "lint",
         ".",
