@@ -46,7 +46,7 @@ test: named-test setup-test-packages ## Every test (PART=e2e: one part; PART=lis
 	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test-long: named-long setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
+test-long: named-long setup-tests build ## Tests that take hours: kills, whole corpora, fuzzing (PART=, T=)
 	@$(PYTHON) tests/run.py long $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 endif
 
@@ -112,7 +112,7 @@ lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
 clean: ## Remove what was built and the demo's data
-	@# What goes is in .weir, whatever other stack $$WEIR_HOME names.
+	@# Stop the stack whose data goes, the one in .weir, even if $$WEIR_HOME names another.
 	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
 	rm -rf .weir capture/target flink-jobs/target
 
@@ -129,16 +129,16 @@ bench-bookkeeping: ## CPU and state of progress, ledger and health at 1,000 prob
 	cd flink-jobs && mvn -q -B test -Dtest=BookkeepingBench -Dweir.probes=$(or $(PROBES),1000) -Dweir.json=$(CURDIR)/.weir/bench-bookkeeping.json
 	@cat flink-jobs/target/surefire-reports/io.weir.jobs.BookkeepingBench-output.txt
 
-bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
+bench-capture: $(AGENT) venv-stack ## The agent compared with its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	$(TESTS) tests/bench/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
-bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
+bench-collect: $(AGENT) venv-stack ## The collector's cost per record, compared with goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
 	$(TESTS) tests/bench/bench_collect.py $(ARGS)
 
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
-bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
+bench-store: build ## The store's costs: octets per record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
 bench-counted-once: venv-stack ## Price of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
@@ -178,7 +178,7 @@ check-answers: setup-tests build ## Lists, indicators, mixes and counters comput
 check-answers-seeded: setup-tests build ## Errors put into the agent's messages, each of which check-answers must notice
 	$(TESTS) tests/answers/seeded.py
 
-check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
+check-peers: build ## The agent's exports read by nfcapd, nfacctd, goflow2 and tshark; other exporters' read by Weir
 	$(TESTS) tests/peers/check_peers.py
 
 check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
