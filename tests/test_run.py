@@ -37,8 +37,8 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 def by_pytest(folder: Path, content: str) -> run.Part:
     """A part with one file of tests."""
     (folder / "test_one.py").write_text(content)
-    report = f'--junitxml "$WEIR_TEST_LOGS"/python.xml -p no:cacheprovider --rootdir {folder}'
-    return run.Part("python", str(folder), [f"{sys.executable} -m pytest -q {report} {{only}}"], "-k {}")
+    report = f'--junitxml "$WEIR_TEST_LOGS"/python.xml -p no:cacheprovider --rootdir {shlex.quote(str(folder))}'
+    return run.Part("python", str(folder), [f"{shlex.quote(sys.executable)} -m pytest -q {report} {{only}}"], "-k {}")
 
 
 def test_a_command_that_fails_fails_the_part_and_ends_it(runner: Runner, capfd: pytest.CaptureFixture[str]) -> None:
@@ -211,13 +211,14 @@ def started(
     waiting = tmp_path / "waiting"
     (tmp_path / "wait.py").write_text(WAIT)
     script = tmp_path / "start.py"
+    wait = shlex.join([sys.executable, str(tmp_path / "wait.py"), str(waiting), str(seconds)])
     script.write_text(f"""
 import sys, pathlib
 sys.path.insert(0, {str(CHECKOUT / "tests")!r})
 import run
 run.LOGS = pathlib.Path({str(tmp_path)!r})
 run.PATIENCE = {patience}
-run.parts = lambda what: [run.Part("slow", ".", ["{sys.executable} {tmp_path}/wait.py {waiting} {seconds}; true"])]
+run.parts = lambda what: [run.Part("slow", ".", [{f"{wait}; true"!r}])]
 sys.argv = ["run.py", "check"]
 run.start()
 """)
