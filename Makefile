@@ -69,6 +69,7 @@ peers:
 
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
 $(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/schema.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
+	@capture/path.sh
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	@# make hands its jobserver to recipes that call make alone.
 	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
@@ -157,14 +158,17 @@ simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the
 SIMULATED = SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib
 
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
+	@capture/path.sh
 	cd capture && $(SIMULATED) collect::simulator -- --nocapture
 
 simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
+	@capture/path.sh
 	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
 
 mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
 
 mutants-capture:
+	@capture/path.sh
 	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
 	@cargo run --quiet --locked --manifest-path capture/mutants/Cargo.toml --target-dir .weir/mutants/tool -- \
 	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(T),--tests '$(T)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
@@ -194,6 +198,7 @@ check-upgrade: setup-tests build ## A stack of an earlier version becomes one of
 	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests tests/upgrade
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
+	@capture/path.sh
 	capture/fuzz/run.sh
 
 docs: build ## Write docs/reference anew

@@ -105,6 +105,11 @@ def pytest(part: str, python: Path, words: str) -> str:
     return f"{shlex.quote(str(python))} -m pytest -q {places} {words} {{only}}"
 
 
+def cargo(words: str) -> str:
+    """A command of cargo in `capture`, which refuses a path in which it would do harm."""
+    return f"./path.sh && cargo {words}"
+
+
 def parts(what: str) -> list[Part]:
     """The parts of `check`, `test` or `long`, the longest first."""
     stack, clickhouse = VENVS / "stack/bin/python", VENVS / "clickhouse/bin/python"
@@ -128,10 +133,10 @@ def parts(what: str) -> list[Part]:
         "clippy",
         "capture",
         [
-            "cargo fmt --check",
-            "cargo clippy --quiet --locked --all-targets -- -D warnings",
-            "cargo check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target",
-            "cargo test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target {only}",
+            cargo("fmt --check"),
+            cargo("clippy --quiet --locked --all-targets -- -D warnings"),
+            cargo("check --quiet --locked --manifest-path fuzz/Cargo.toml --lib --bins --target-dir target"),
+            cargo("test --quiet --locked --manifest-path mutants/Cargo.toml --target-dir target {only}"),
         ],
         by_cargo,
         nice=5,
@@ -140,7 +145,7 @@ def parts(what: str) -> list[Part]:
     documents = pytest("documents", stack, " ".join([*(f"tests/{name}" for name in own), "tests/peers"]))
     if what == "check":
         return [
-            Part("rust", "capture", [*clippy.commands, "cargo test --locked --quiet --lib {only}"], by_cargo),
+            Part("rust", "capture", [*clippy.commands, cargo("test --locked --quiet --lib {only}")], by_cargo),
             Part(
                 "java",
                 "flink-jobs",
@@ -175,7 +180,7 @@ def parts(what: str) -> list[Part]:
     return [
         Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], by_pytest),
         Part("superset", ".", [pytest("superset", stack, "superset/tests")], by_pytest),
-        Part("capture", "capture", ["cargo test --locked --quiet {only}"], by_cargo, nice=5),
+        Part("capture", "capture", [cargo("test --locked --quiet {only}")], by_cargo, nice=5),
         Part(
             "flink-jobs",
             "flink-jobs",

@@ -15,6 +15,7 @@ from harness import CHECKOUT
 #: The prerequisites of the targets of `make build` that make looks for.
 NEEDED = [
     "Makefile",
+    "capture/path.sh",
     "clickhouse/embedded/requirements.txt",
     "stack/kafka/pom.xml",
     "stack/requirements.txt",
@@ -74,6 +75,28 @@ def test_clean_stops_the_stack_that_it_removes(checkout: Path, tmp_path: Path, m
         program.chmod(0o755)
     monkeypatch.setenv("WEIR_HOME", str(tmp_path / "mine"))
     assert "down of .weir\n" in make(checkout, "clean")
+
+
+@pytest.mark.parametrize("target", ["capture/target/release/weir-probe", "simulate-agent", "mutants", "fuzz", "check"])
+def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins_with(
+    checkout: Path, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("cargo", "cargo-mutants"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\ntouch '{tmp_path}/built'\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
+    (checkout / "tests").mkdir()
+    shutil.copy(CHECKOUT / "tests/run.py", checkout / "tests/run.py")
+    command = ["python3", "tests/run.py", "check", "--part", "rust"] if target == "check" else ["make", target]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+    assert done.returncode
+    assert "librdkafka cannot be built in a path with a space; move the checkout" in done.stdout + done.stderr
+    assert not (tmp_path / "built").exists()
+    plain = tmp_path / "capture"
+    plain.mkdir()
+    shutil.copy(checkout / "capture/path.sh", plain)
+    subprocess.run([plain / "path.sh"], check=True)
 
 
 @pytest.mark.parametrize("target", ["check", "test", "test-long"])
