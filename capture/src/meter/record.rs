@@ -152,7 +152,7 @@ pub struct Records {
     given: [usize; 2],
 }
 
-/// The fields beside the tables.
+/// The fields that the tables do not hold.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     extras: Vec<Extra>,
