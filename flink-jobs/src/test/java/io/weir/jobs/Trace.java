@@ -40,6 +40,7 @@ import java.util.TreeMap;
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
+ *                                               ;ports=N: such a flow from each of N source ports, from PORT on
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
@@ -348,10 +349,14 @@ final class Trace {
       for (String part : Arrays.asList(parts).subList(1, parts.length)) {
         detail(flow, part.substring(0, (part + "=").indexOf('=')), part.replaceAll(".*=", ""));
       }
-      batch.addFlows(flow);
-      worker.packets += counts[0] + counts[2];
-      worker.octets += counts[1] + counts[3];
-      worker.records++;
+      int flows = Integer.parseInt(option(Arrays.asList(parts), "ports", "1"));
+      for (int port = 0; port < flows; port++) {
+        batch.addFlows(flow);
+        flow.setSrcPort(flow.getSrcPort() + 1);
+      }
+      worker.packets += flows * (counts[0] + counts[2]);
+      worker.octets += flows * (counts[1] + counts[3]);
+      worker.records += flows;
     }
     return header(probe, number, worker).setBatch(batch).build();
   }
@@ -370,6 +375,7 @@ final class Trace {
       case "app" -> flow.setApplicationId((int) both[0]);
       case "sampled" -> flow.setSamplingRate((int) both[0]);
       case "at" -> flow.setFirstSeenOffsetMs(both[0]);
+      case "ports" -> {} // read by the caller
       default -> throw new IOException("no such detail of a flow: " + name);
     }
   }
