@@ -77,7 +77,9 @@ def test_clean_stops_the_stack_that_it_removes(checkout: Path, tmp_path: Path, m
     assert "down of .weir\n" in make(checkout, "clean")
 
 
-@pytest.mark.parametrize("target", ["capture/target/release/weir-probe", "simulate-agent", "mutants", "fuzz", "check"])
+@pytest.mark.parametrize(
+    "target", ["capture/target/release/weir-probe", "simulate-agent", "mutants-capture", "fuzz", "check"]
+)
 def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins_with(
     checkout: Path, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +119,7 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
         (
             "capture/target/release/weir-probe",
             r"capture/|schemas/(columns|flow|counters)\.proto",
-            r"capture/(fuzz|mutants|proptest-regressions|tests)/|Dockerfile|\.md$|\.service$|/rustfmt\.toml$",
+            r"capture/(fuzz|mutants|proptest-regressions|tests)/|Dockerfile|\.md$|\.service$|/(rustfmt\.toml|path\.sh)$",
         ),
         ("flink-jobs/target/weir-flink-jobs.jar", r"flink-jobs/|schemas/.*\.(proto|csv)$", r"Dockerfile|\.md$"),
     ],
