@@ -46,7 +46,7 @@ test: named-test setup-test-packages ## Every test (PART=e2e: one part; PART=lis
 	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test-long: named-long setup-tests build ## What proves something over hours: kills, whole corpora, fuzzing (PART=, T=)
+test-long: named-long setup-tests build ## Tests that take hours: kills, whole corpora, fuzzing (PART=, T=)
 	@$(PYTHON) tests/run.py long $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 endif
 
@@ -68,13 +68,14 @@ peers:
 	@stack/setup.sh --peers
 
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
-$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
+$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/schema.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
+	@capture/path.sh
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	@# make hands its jobserver to recipes that call make alone.
 	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
 	@touch $(AGENT) $(BENCH)
 
-$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml 2>/dev/null) $(wildcard schemas/*.proto)
+$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml schemas/services.csv 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@
@@ -112,7 +113,7 @@ lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
 clean: ## Remove what was built and the demo's data
-	@# What goes is in .weir, whatever other stack $$WEIR_HOME names.
+	@# Stop the stack whose data goes, the one in .weir, even if $$WEIR_HOME names another.
 	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
 	rm -rf .weir capture/target flink-jobs/target
 
@@ -129,16 +130,16 @@ bench-bookkeeping: ## CPU and state of progress, ledger and health at 1,000 prob
 	cd flink-jobs && mvn -q -B test -Dtest=BookkeepingBench -Dweir.probes=$(or $(PROBES),1000) -Dweir.json=$(CURDIR)/.weir/bench-bookkeeping.json
 	@cat flink-jobs/target/surefire-reports/io.weir.jobs.BookkeepingBench-output.txt
 
-bench-capture: $(AGENT) venv-stack ## The agent beside its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
+bench-capture: $(AGENT) venv-stack ## The agent compared with its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	$(TESTS) tests/bench/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
-bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
+bench-collect: $(AGENT) venv-stack ## The collector's cost per record, compared with goflow2, nfcapd and nfacctd (ARGS='--quick --only ipfix')
 	$(TESTS) tests/bench/bench_collect.py $(ARGS)
 
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
-bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
+bench-store: build ## The store's costs: octets per record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
 bench-counted-once: venv-stack ## Price of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
@@ -157,14 +158,17 @@ simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the
 SIMULATED = SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib
 
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
+	@capture/path.sh
 	cd capture && $(SIMULATED) collect::simulator -- --nocapture
 
 simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
+	@capture/path.sh
 	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
 
 mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
 
 mutants-capture:
+	@capture/path.sh
 	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
 	@cargo run --quiet --locked --manifest-path capture/mutants/Cargo.toml --target-dir .weir/mutants/tool -- \
 	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(T),--tests '$(T)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
@@ -178,7 +182,7 @@ check-answers: setup-tests build ## Lists, indicators, mixes and counters comput
 check-answers-seeded: setup-tests build ## Errors put into the agent's messages, each of which check-answers must notice
 	$(TESTS) tests/answers/seeded.py
 
-check-peers: build ## What the agent exports, as nfcapd, nfacctd, goflow2 and tshark read it; what others export, as we do
+check-peers: build ## The agent's exports read by nfcapd, nfacctd, goflow2 and tshark; other exporters' read by Weir
 	$(TESTS) tests/peers/check_peers.py
 
 check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
@@ -194,6 +198,7 @@ check-upgrade: setup-tests build ## A stack of an earlier version becomes one of
 	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests tests/upgrade
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
+	@capture/path.sh
 	capture/fuzz/run.sh
 
 docs: build ## Write docs/reference anew

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import documents
 from harness import CHECKOUT
 
 #: The prerequisites of the targets of `make build` that make looks for.
 NEEDED = [
     "Makefile",
+    "capture/path.sh",
     "clickhouse/embedded/requirements.txt",
     "stack/kafka/pom.xml",
     "stack/requirements.txt",
@@ -75,6 +77,30 @@ def test_clean_stops_the_stack_that_it_removes(checkout: Path, tmp_path: Path, m
     assert "down of .weir\n" in make(checkout, "clean")
 
 
+@pytest.mark.parametrize(
+    "target", ["capture/target/release/weir-probe", "simulate-agent", "mutants-capture", "fuzz", "check"]
+)
+def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins_with(
+    checkout: Path, tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("cargo", "cargo-mutants"):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\ntouch '{tmp_path}/built'\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
+    (checkout / "tests").mkdir()
+    shutil.copy(CHECKOUT / "tests/run.py", checkout / "tests/run.py")
+    command = ["python3", "tests/run.py", "check", "--part", "rust"] if target == "check" else ["make", target]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+    assert done.returncode
+    assert "librdkafka cannot be built in a path with a space; move the checkout" in done.stdout + done.stderr
+    assert not (tmp_path / "built").exists()
+    plain = tmp_path / "capture"
+    plain.mkdir()
+    shutil.copy(checkout / "capture/path.sh", plain)
+    subprocess.run([plain / "path.sh"], check=True)
+
+
 @pytest.mark.parametrize("target", ["check", "test", "test-long"])
 def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: Path, target: str) -> None:
     (checkout / "tests").mkdir()
@@ -85,6 +111,26 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
     assert done.returncode == 2
     assert f"no part is called 'typo'; there are: {', '.join(names)}" in done.stderr
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "read", "other"),
+    [
+        (
+            "capture/target/release/weir-probe",
+            r"capture/|schemas/(columns|flow|counters)\.proto",
+            r"capture/(fuzz|mutants|proptest-regressions|tests)/|Dockerfile|\.md$|\.service$|/(rustfmt\.toml|path\.sh)$",
+        ),
+        ("flink-jobs/target/weir-flink-jobs.jar", r"flink-jobs/|schemas/.*\.(proto|csv)$", r"Dockerfile|\.md$"),
+    ],
+)
+def test_a_program_is_built_again_when_a_file_that_it_is_built_from_changes(target: str, read: str, other: str) -> None:
+    rules = subprocess.run(["make", "-pq"], cwd=CHECKOUT, capture_output=True, text=True).stdout
+    known = re.search(rf"^{re.escape(target)}:(.*)$", rules, re.M)
+    assert known
+    files = {name for name in documents.project_files() if re.match(read, name) and not re.search(other, name)}
+    assert len(files) > 100
+    assert sorted(name for name in files - set(known[1].split()) if (CHECKOUT / name).exists()) == []
 
 
 def test_recipes_run_files_that_are_there() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,10 +25,10 @@ Runner = Callable[..., int]
 
 @pytest.fixture
 def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    def start(parts: list[run.Part], *words: str) -> int:
+    def start(parts: list[run.Part], *words: str, what: str = "check") -> int:
         monkeypatch.setattr(run, "LOGS", tmp_path)
         monkeypatch.setattr(run, "parts", lambda what: parts)
-        monkeypatch.setattr(sys, "argv", ["run.py", "check", *words])
+        monkeypatch.setattr(sys, "argv", ["run.py", what, *words])
         return run.main()
 
     return start
@@ -35,8 +37,8 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 def by_pytest(folder: Path, content: str) -> run.Part:
     """A part with one file of tests."""
     (folder / "test_one.py").write_text(content)
-    report = f'--junitxml "$WEIR_TEST_LOGS"/python.xml -p no:cacheprovider --rootdir {folder}'
-    return run.Part("python", str(folder), [f"{sys.executable} -m pytest -q {report} {{only}}"], "-k {}")
+    report = f'--junitxml "$WEIR_TEST_LOGS"/python.xml -p no:cacheprovider --rootdir {shlex.quote(str(folder))}'
+    return run.Part("python", str(folder), [f"{shlex.quote(sys.executable)} -m pytest -q {report} {{only}}"], "-k {}")
 
 
 def test_a_command_that_fails_fails_the_part_and_ends_it(runner: Runner, capfd: pytest.CaptureFixture[str]) -> None:
@@ -84,6 +86,17 @@ def test_waits(): pass
     assert ("2 tests were skipped that should have run" in out) == (status == 1)
 
 
+def test_only_a_check_may_skip_programs_that_are_not_built(
+    runner: Runner, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "1")
+    old = run.Part("old", ".", ["echo 'SKIPPED 1 the jar is absent or older than its sources: make build'"])
+    assert runner([old]) == 0
+    assert "should have run" not in capfd.readouterr().out
+    assert runner([old], what="test") == 1
+    assert "(it should have run)" in capfd.readouterr().out
+
+
 def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:
     reports = tmp_path / "target/surefire-reports"
     reports.mkdir(parents=True)
@@ -94,6 +107,17 @@ def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:
     part = run.Part("java", str(tmp_path), ["mvn test {only}"], logs=tmp_path, began=time.time())
     part.log.touch()
     assert run.counted(part) == (2, {"why": 1})
+
+
+def test_a_part_that_this_run_cannot_start_or_count_fails(
+    runner: Runner, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    broken = run.Part("broken", ".", ['echo "<half" >"$WEIR_TEST_LOGS"/broken.xml {only}'], "{}")
+    absent = run.Part("absent", str(tmp_path / "absent"), ["true"])
+    assert runner([broken, absent, run.Part("good", ".", ["true"])], "--lanes", "1") == 1
+    out = capfd.readouterr().out
+    for said in ("ParseError", "FileNotFoundError", "✓ good", "FAILED", ": broken, absent;"):
+        assert said in out
 
 
 @pytest.mark.parametrize("words", [(), ("--part", "python")])
@@ -126,6 +150,13 @@ def test_a_selection_is_given_to_tests_and_to_nothing_else() -> None:
         assert bool(some) == bool(part.select), part.name
         for tool in ("cargo fmt", "cargo clippy", "cargo check", "ruff", "mypy"):
             assert not any(tool in command for command in some), part.name
+
+
+def test_a_selection_of_java_tests_holds_for_classes_and_methods() -> None:
+    for what in ("check", "test"):
+        (part,) = (part for part in run.parts(what) if part.is_maven)
+        (command,) = part.selected("some name")
+        assert "-Dtest=*some name*,*#*some name*" in shlex.split(command)
 
 
 def test_every_file_of_tests_stands_in_a_part() -> None:
@@ -172,23 +203,28 @@ time.sleep(float(sys.argv[2]))
 
 
 @contextlib.contextmanager
-def started(tmp_path: Path, seconds: float, patience: float) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """A run whose one part starts processes and lasts so many seconds, and the ids of those processes; all end with it."""
+def started(
+    tmp_path: Path, seconds: float, patience: float, before: list[str] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A run whose one part starts processes and lasts so many seconds, and the ids of those processes; all end with it.
+    `before`: words before its command."""
     waiting = tmp_path / "waiting"
     (tmp_path / "wait.py").write_text(WAIT)
     script = tmp_path / "start.py"
+    wait = shlex.join([sys.executable, str(tmp_path / "wait.py"), str(waiting), str(seconds)])
     script.write_text(f"""
 import sys, pathlib
 sys.path.insert(0, {str(CHECKOUT / "tests")!r})
 import run
 run.LOGS = pathlib.Path({str(tmp_path)!r})
 run.PATIENCE = {patience}
-run.parts = lambda what: [run.Part("slow", ".", ["{sys.executable} {tmp_path}/wait.py {waiting} {seconds}; true"])]
+run.parts = lambda what: [run.Part("slow", ".", [{f"{wait}; true"!r}])]
 sys.argv = ["run.py", "check"]
 run.start()
 """)
     # The run's own processes name a folder of its own; those of this test's run name another.
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [*(before or []), sys.executable, str(script)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(waiting.exists)
     children = [int(word) for word in waiting.read_text().split()]
     try:
@@ -197,13 +233,24 @@ run.start()
         clear(process, children)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_everything_that_was_started(number: signal.Signals, tmp_path: Path) -> None:
     with started(tmp_path, 300, patience=2) as (process, children):
         assert all(map(is_running, children))
         process.send_signal(number)
         assert "interrupted: all started processes have ended" in process.communicate(timeout=60)[1]
         assert process.returncode == 1
+        assert not any(map(is_running, children))
+
+
+def test_a_run_under_nohup_outlasts_its_terminal(tmp_path: Path) -> None:
+    with started(tmp_path, 300, patience=1, before=["nohup"]) as (process, children):
+        ignored = re.search(r"^SigIgn:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.M)
+        assert ignored
+        # The lowest bit is that of signal 1, SIGHUP.
+        assert int(ignored[1], 16) & 1
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
         assert not any(map(is_running, children))
 
 

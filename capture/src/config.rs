@@ -58,7 +58,7 @@ pub struct Config {
     pub packets: PacketsConfig,
     /// How applications are detected.
     pub applications: ApplicationsConfig,
-    /// Where records go.
+    /// The brokers that receive records.
     pub kafka: KafkaConfig,
     /// Additional exports (IPFIX, NetFlow v9, nProbe).
     pub export: Vec<ExportConfig>,

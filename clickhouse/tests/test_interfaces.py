@@ -68,7 +68,7 @@ def test_what_two_collectors_hear_counts_once(server: Server, weir: str) -> None
 
 
 def test_an_interface_that_two_sub_agents_count_counts_once(server: Server, weir: str) -> None:
-    """The row names the sub-agent that counted; the flows of both sub-agents are beside it."""
+    """The row names the sub-agent that counted; the flows of both sub-agents stand next to it."""
     for domain, span in ((1, 20), (4, 30)):
         _sample(server, weir, "10:01:00", span, [1000 * span, span, 0, 0, 0, 0, 0, 0], domain=domain)
     server.sql(

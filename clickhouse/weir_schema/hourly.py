@@ -183,7 +183,7 @@ HAVING {_CHANGED}"""
 
 
 def whole(hour: int) -> str:
-    """A SELECT of what the hourly rows of all raw records of an hour lack."""
+    """A SELECT of the differences between the hourly rows of all raw records of an hour and those it has."""
     return correction(came(hour, hour + 3600), held(hour, 0))
 
 
@@ -241,7 +241,7 @@ WHERE {where}
 
 
 def additions(table: str, generation: int = 0, *, join: bool = False) -> str:
-    """A SELECT of what late records change, from a table of `with_late`: the rows of these flows less their rows without
+    """A SELECT of the changes by late records, from a table of `with_late`: the rows of these flows less their rows without
     the late records. One row per key.
     """
     keys = ", ".join(KEY)

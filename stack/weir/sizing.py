@@ -47,7 +47,7 @@ MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
 MIXES_OCTETS = Constant(22.2, MEASURED)
 #: Records that one core stores per second, with all views.
 RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")
-#: Disk that merging needs beside the stored data; how full a disk may be.
+#: How full a disk may be: merging needs space in addition to the stored data.
 DISK_FILL = Constant(0.8, "ClickHouse merges a partition into a copy of itself")
 MACHINE_CORES, MACHINE_OCTETS = 16, 16 * 10**12
 #: Share of the cores for inserts; queries get the rest.

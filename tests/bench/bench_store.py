@@ -1,7 +1,7 @@
 """Cost of the store: octets per record, records stored per second, and seconds per query.
 
 `make bench-store`, or with ARGS='--quick' in some minutes. A private stack stores the records of real captures
-(../shared/pcaps, if present) through agent, Kafka and jobs; beside them the engine generates rows (`store_traffic.py`),
+(../shared/pcaps, if present) through agent, Kafka and jobs; in addition the engine generates rows (`store_traffic.py`),
 and both are compared column by column: generated rows must not compress better. Then:
 
   raw         the table of flows and all tables that its views fill, at this many rows; octets per record

@@ -76,7 +76,7 @@ def _pcapng(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         if size < 12:
             return
         if kind == 1:
-            # Interfaces with another unit than microseconds are rare, and left out.
+            # Interfaces with a unit other than microseconds are rare, and left out.
             plain = b"\x09\x00\x01\x00" not in data[at + 16 : at + size - 4]
             ethernet.append(plain and struct.unpack(order + "H", data[at + 8 : at + 10])[0] == 1)
         elif kind == 6 and at + 28 <= len(data):

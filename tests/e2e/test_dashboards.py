@@ -61,7 +61,7 @@ class Pages:
         return row
 
     def raw(self, what: str, where: str = "true") -> dict[str, Any]:
-        """The same of the raw records."""
+        """The same question, about the raw records."""
         (row,) = self.admin.rows(f"SELECT {what} FROM flows AS f WHERE probe = '{self.probe}' AND ({where})")
         return row
 

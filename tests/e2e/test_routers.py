@@ -1,4 +1,4 @@
-"""Data that routers send beside flows, from the wire to SQL: translation events, interface counters and names, and
+"""Data that routers send besides flows, from the wire to SQL: translation events, interface counters and names, and
 routing data of a flow.
 
 The test builds the messages only from RFC 7011, RFC 8158 and the specification of sFlow version 5.

@@ -19,7 +19,7 @@ from weir.config import CHECKOUT
 
 DATABASE = "plain_sql"
 
-# Rows of a table by what tells them apart: the window's start in seconds, then the columns of its key.
+# Rows of a table by their key: the window's start in seconds, then the key's columns.
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 # Columns of a flow that are counted by direction.

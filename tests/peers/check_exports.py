@@ -371,7 +371,7 @@ def vendors() -> bool:
         print(f"{name}: {'; '.join(differences) or 'every field as pmacct expects it'}", flush=True)
         if name in BY_ANOTHER_PORT and "unknown_template" in golden_counts(f"{name}-traffic-00")[0]:
             print(
-                "    its flows came from another port than the template, which therefore does not apply to them (RFC 7011, section 8)"
+                "    its flows came from a different port from the template, which therefore does not apply to them (RFC 7011, section 8)"
             )
         else:
             wrong += len(differences)

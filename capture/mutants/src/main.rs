@@ -71,7 +71,7 @@ struct Results {
 #[derive(Serialize, Deserialize)]
 struct Reached {
     fingerprint: u64,
-    /// What their names hold.
+    /// Text that their names contain.
     only: String,
     tests: Vec<Test>,
     failed: Vec<String>,

@@ -148,7 +148,7 @@ impl Switched<'_> {
         let mut text = String::new();
         let mut at = within.start;
         while at < within.end {
-            // What is inserted at the beginning of an expression stands before it.
+            // An insertion at the beginning of an expression precedes the expression.
             if at > within.start || within.start == 0 {
                 text.extend(self.inserts.get(&at).map(String::as_str));
             }

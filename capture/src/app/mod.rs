@@ -229,7 +229,7 @@ impl AppCounts {
 }
 
 /// nDPI takes 6 MB and 20 ms to initialise, so it is initialised for the first flow to inspect, and an idle agent never
-/// does it. Packets that arrive meanwhile wait in the ring.
+/// initialises it. Packets that arrive meanwhile wait in the ring.
 enum Inspector {
     /// Disabled.
     Off,

@@ -51,7 +51,7 @@ impl Name {
         std::str::from_utf8(&self.0.slice).unwrap_or_default()
     }
 
-    /// What was asked.
+    /// The kind of name that the flow asked for.
     pub fn kind(&self) -> Kind {
         self.0.header.header
     }

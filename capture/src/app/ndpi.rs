@@ -227,7 +227,7 @@ impl Ndpi {
     /// Checks that nDPI can be used, without creating a module.
     ///
     /// # Errors
-    /// If the library that was loaded is another version than the agent was built for.
+    /// If the loaded library has a different version from the one that the agent was built for.
     pub fn check() -> anyhow::Result<()> {
         // SAFETY: takes nothing and reads constants of the library.
         if unsafe { weir_ndpi_matches() } == 0 {

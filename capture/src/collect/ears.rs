@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What waits in a socket.
+/// The datagrams that wait in a socket, each with its session.
 pub type Datagrams = VecDeque<(Session, Vec<u8>)>;
 
 #[derive(Clone, Default)]

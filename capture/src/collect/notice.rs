@@ -28,7 +28,7 @@ pub enum Notice {
     Nat(proto::NatEvent),
     /// The increase of an interface's counters.
     Counters(proto::ExporterCounters),
-    /// What something is called.
+    /// The name of an interface or a VRF.
     Name(proto::ExporterName),
 }
 

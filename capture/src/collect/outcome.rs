@@ -86,7 +86,7 @@ impl CollectOutcome {
         );
         if self.counts.events + self.counts.counter_samples > 0 {
             text += &format!(
-                "  beside flows: {} events of translation, {} samples of interfaces' counters\n",
+                "  besides flows: {} events of translation, {} samples of interfaces' counters\n",
                 self.counts.events, self.counts.counter_samples
             );
         }
@@ -156,7 +156,7 @@ mod tests {
         outcome.without_sampling_rate = 6;
         outcome.nprobe_messages = BTreeMap::from([("flow", 8), ("hello", 9)]);
         let expected = [
-            "beside flows: 0 events of translation, 3 samples of interfaces' counters",
+            "besides flows: 0 events of translation, 3 samples of interfaces' counters",
             "lost before they came, by sequence numbers: 7",
             "dropped by exporters, as they say: 1 packets, 4 records",
             "without a sampling rate, counted as they came: 6 records",

@@ -11,7 +11,7 @@ use crate::volume::Volume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What ends with a closing record.
+/// The period that a closing record ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
     #[default]

@@ -145,7 +145,7 @@ pub fn read_with(args: &ReadArgs, config: Config) -> Result<Exit, Failure> {
     Ok(if broken { Exit::BrokenFile } else { Exit::Done })
 }
 
-/// What is read.
+/// The packets' origin.
 enum Input {
     /// Files, already surveyed.
     Files(Plan),

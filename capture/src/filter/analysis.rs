@@ -93,7 +93,7 @@ impl Row {
     }
 }
 
-/// Where a field's offset counts from.
+/// The header from whose beginning a field's offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Anchor {
     /// IPv4's header.

@@ -52,7 +52,7 @@ pub struct DecisionPlan {
     cells: VerdictCells,
 }
 
-/// Where the numbers of a plan's verdicts are.
+/// The cells that hold the numbers of a plan's verdicts.
 #[derive(Clone, Copy, Debug)]
 enum VerdictCells {
     /// From here on in [`Memory::dense`].

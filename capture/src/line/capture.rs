@@ -57,7 +57,7 @@ pub struct CaptureOptions {
     pub stop: Arc<AtomicBool>,
     /// The state that it shares with the other workers.
     pub run: RunState,
-    /// Where it counts.
+    /// Metrics of its packets.
     pub metrics: CaptureMetrics,
     pub published: PublishMetrics,
 }

@@ -26,7 +26,7 @@ pub enum Target {
     None,
 }
 
-/// Where records go.
+/// The receivers of records.
 pub struct Destination {
     main: Main,
     exports: Exports,

@@ -113,7 +113,7 @@ pub struct Fragments {
     /// Their numbers, oldest first.
     queue: VecDeque<u32>,
     capacity: usize,
-    /// What waits now.
+    /// The fragments that wait now.
     held: Volume,
 }
 

@@ -53,7 +53,7 @@ pub struct MeterOptions {
     pub datagrams: usize,
     /// The networks for which packets count as incoming.
     pub local_networks: Vec<Network>,
-    /// Filter sets that count packets beside flows.
+    /// Filter sets, which count packets independently of flows.
     pub filters: Arc<FilterSets>,
     /// How applications are detected.
     pub applications: AppOptions,
@@ -305,7 +305,7 @@ impl Meter {
         !self.closed.is_empty()
     }
 
-    /// Whether [`Meter::clock`] must be told this time, because an interval may close.
+    /// Whether [`Meter::clock`] must be called with this time, because an interval may close.
     #[inline]
     pub fn is_over(&self, now_ns: i64) -> bool {
         now_ns.wrapping_sub(self.starts_ns) as u64 >= self.open_for_ns

@@ -1,7 +1,7 @@
 //! The records of flows in one interval.
 //!
 //! [`Records`] keeps the records of an interval in few octets, in the order of their flows' first packets: a table for
-//! each IP version, and beside it the fields that only some records have. [`Record`] is the public view of one.
+//! each IP version, and separately the fields that only some records have. [`Record`] is the public view of one.
 
 use super::key::{Compact, End, Initiator, Key, SYN_ACK, V4, V6};
 use super::memory;
@@ -20,7 +20,7 @@ pub struct Sent {
     pub packets: u32,
     /// The class of service of its first packet (IE 5).
     pub class_of_service: u8,
-    /// What is rare.
+    /// Counts that few flows have.
     pub events: Events,
 }
 
@@ -152,7 +152,7 @@ pub struct Records {
     given: [usize; 2],
 }
 
-/// The fields beside the tables.
+/// The fields that the tables do not hold.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
     extras: Vec<Extra>,

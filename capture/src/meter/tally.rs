@@ -26,7 +26,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What came since `earlier`.
+    /// The increase since `earlier`.
     pub fn since(&self, earlier: &Tally) -> Tally {
         let mut not_metered = self.not_metered;
         not_metered.iter_mut().zip(earlier.not_metered).for_each(|(sum, before)| *sum = *sum - before);

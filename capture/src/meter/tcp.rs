@@ -38,7 +38,7 @@ struct SegmentStream {
     disorder: Option<Box<Disorder>>,
 }
 
-/// What is missing from a stream, and what does not fit into it.
+/// The holes of a stream, and the segment that lies too far ahead of it.
 #[derive(Clone, Debug, Default)]
 struct Disorder {
     holes: ArrayVec<Hole, HOLES>,

@@ -66,7 +66,7 @@ pub(super) mod faults {
         Killed,
     }
 
-    /// What a killed process unwinds with.
+    /// The payload of the panic that simulates the death of the process.
     pub struct Killed;
 
     thread_local! {

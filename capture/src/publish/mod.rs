@@ -30,7 +30,7 @@ pub struct Encoded<'a> {
     pub octets: &'a [u8],
 }
 
-/// Where messages go.
+/// A receiver of messages.
 #[warn(missing_docs)]
 pub trait Sink: Send {
     /// Accepts a batch or a closing record.

@@ -467,7 +467,8 @@ struct Scanned {
     known: bool,
 }
 
-/// Finds a segment's whole frames. What follows the last one is torn, unless it is as long as a frame says.
+/// Finds a segment's whole frames. The octets after the last one are a torn frame, unless they are as long as their
+/// header says.
 fn scan(path: &Path, number: u64) -> io::Result<Scanned> {
     let octets = fs::read(path)?;
     let mut segment = Segment::new(number);
@@ -704,7 +705,7 @@ mod tests {
             let expected: Vec<u64> = (0..50).filter(|n| Some(*n) != missing).collect();
             let read = drain(&mut spool);
             assert_eq!(read.iter().map(|(_, message)| number(message)).collect::<Vec<_>>(), expected, "at {at}");
-            // What was read is found again behind the hole.
+            // After the rewind the same messages come again, behind the hole.
             spool.rewind(read[10].0);
             assert_eq!(numbers(&mut spool), expected[10..]);
         }

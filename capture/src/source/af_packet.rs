@@ -59,7 +59,7 @@ impl AfPacket {
     /// Makes a ring of this many octets on `interface`.
     ///
     /// # Errors
-    /// What the system says: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
+    /// The error of the system call: without CAP_NET_RAW, [`io::ErrorKind::PermissionDenied`].
     pub fn open(interface: &Interface, promiscuous: bool, octets: usize) -> io::Result<ClosedPacketRing> {
         let blocks = (octets / BLOCK_OCTETS).max(2);
         let octets = blocks * BLOCK_OCTETS;

@@ -4,7 +4,7 @@ use super::interface::{control_socket, request};
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// What to ask the driver for.
+/// A query to the driver.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum Query {

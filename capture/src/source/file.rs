@@ -21,7 +21,7 @@ pub enum OpenError {
     #[error("cannot read {path}: {error}")]
     Unreadable {
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system call.
         error: std::io::Error,
     },
     #[error("{0} is empty: no capture file")]

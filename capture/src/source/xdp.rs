@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// What a program returns to have a packet dropped, or passed on.
+/// Return values by which a program drops a packet, or passes it on.
 pub const XDP_DROP: i32 = 1;
 pub const XDP_PASS: i32 = 2;
 /// Octets of `union bpf_attr` passed; the kernel takes the rest as 0.

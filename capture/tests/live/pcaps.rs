@@ -14,7 +14,7 @@ live! {
 /// Far longer than any of them takes.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
 
-/// Where they are.
+/// The folder of the captures.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/pcaps")
 }

@@ -29,9 +29,9 @@ from . import metrics
 #: Seconds for which a connection that will be closed is still read, so that the client gets the answer before the reset that
 #: unread octets would cause.
 _LINGER = 2.0
-#: Seconds that a worker waits for the rest of a body after the server was told to stop.
+#: Seconds that a worker waits for the rest of a body once the server is stopping.
 _LAST = 1.0
-#: A worker that waits for a body looks so often whether the server is stopping, seconds.
+#: Seconds between checks, by a worker that waits for a body, whether the server is stopping.
 _LOOK = 0.25
 #: Maximum octets that are read from a connection at once.
 _PIECE = 1 << 16

@@ -295,7 +295,7 @@ impl Decoder {
         })
     }
 
-    /// Counts over all exporters, including forgotten ones and datagrams of none.
+    /// Counts over all exporters, including forgotten ones, and over datagrams of no exporter.
     pub fn counts(&self) -> Counts {
         let mut sum = self.strange;
         sum.add(&self.exporters.forgotten);

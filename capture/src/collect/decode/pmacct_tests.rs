@@ -174,7 +174,7 @@ fn what_pmacct_expects_of_its_exports_is_decoded() {
         let mut read = Rows::default();
         for (session, _, data) in captured(&folder.join(format!("{name}-traffic-00.pcap"))) {
             // pmacct keeps templates by address and domain, Weir by session (RFC 7011, section 8): the router of 112 sent
-            // the template from another port than its records, so that Weir refuses them as `unknown_template`.
+            // the template from a different port from its records, so that Weir refuses them as `unknown_template`.
             let session = Session { port: 0, ..session };
             // The captures were made long after the exports: these arrive when they were sent.
             let sent_ns = i64::from(word(&data, 4)) * 1_000_000_000;

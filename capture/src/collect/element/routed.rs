@@ -42,7 +42,7 @@ pub struct Route {
     pub observation_point: u32,
 }
 
-/// Where a route is read from.
+/// The record that holds a route.
 #[derive(Clone, Copy)]
 pub enum Routed<'a> {
     Netflow5(&'a [u8; 48]),

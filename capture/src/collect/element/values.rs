@@ -289,7 +289,7 @@ impl<'a> Values<'a> {
         Ok(mended)
     }
 
-    /// The identity of a flow beside its addresses and ports: its number, and its start time as sent.
+    /// The identity of a flow besides its addresses and ports: its number, and its start time as sent.
     pub fn flow(&self) -> (u64, i64) {
         (self.flow_id, self.first as i64)
     }

@@ -3,7 +3,7 @@
 use crate::packet::Address;
 use std::fmt;
 
-/// What an exporter speaks.
+/// The protocol of an exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// NetFlow version 5.

@@ -9,7 +9,7 @@ const AHEAD: u32 = 1 << 24;
 /// This many consecutive late numbers mean that the exporter restarted, even if its clock does not show it.
 const LATE_RUN: u32 = 8;
 
-/// What sequence numbers told.
+/// Losses that the sequence numbers reveal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Units that never came.

@@ -17,7 +17,7 @@ pub enum Follows {
     Events,
 }
 
-/// What is new in a record.
+/// The part of a record that was not counted before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// The counts that the record now holds.

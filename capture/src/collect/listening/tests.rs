@@ -384,7 +384,7 @@ fn routes_leave_flows_in_their_interval_and_an_early_hand_over_is_counted() {
         let mut handed_over = 0;
         for number in (0..3000).step_by(20) {
             collector.hear(&[(1, routed(number, one_flow))]);
-            // What was handed over is published at once.
+            // The publisher sends at once whatever it receives.
             let works: Vec<Work> = collector.work.try_iter().collect();
             for work in works {
                 let Work::Flows(all) = work else { panic!() };

@@ -166,7 +166,7 @@ pub(super) fn consumer(from: &FromTopic, probe: &str) -> anyhow::Result<Consumer
         .set("auto.offset.reset", "latest")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
-        // The consumer does not poll while the worker is behind; it must not leave the group for that.
+        // The consumer does not poll while the worker is behind, and must stay in the group nevertheless.
         .set("max.poll.interval.ms", "86400000")
         .set("topic.metadata.refresh.interval.ms", "10000")
         .set("queued.max.messages.kbytes", "16384");

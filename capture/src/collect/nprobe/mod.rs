@@ -27,7 +27,7 @@ const BATCH_OCTETS: usize = 1 << 20;
 /// Maximum batches between two looks at the clock.
 const AT_ONCE: usize = 4;
 
-/// What a message came by.
+/// The body of a message, by the way it came.
 enum Body {
     /// The two frames of ZeroMQ.
     Frames([Vec<u8>; 2]),
@@ -136,7 +136,7 @@ impl Inbox {
     /// Decodes waiting messages, up to a fair number.
     pub fn hear(&mut self, decoder: &mut Decoder, take: &mut impl FnMut(&ExporterInfo, &Imported<'_>)) {
         let mut count = [0; 8];
-        // SAFETY: eight octets to write to. What it says is of no interest: the channel tells.
+        // SAFETY: eight octets to write to. Their value does not matter: the channel has the messages.
         unsafe { libc::read(self.wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
         for message in self.messages.try_iter().take(AT_ONCE).flatten() {
             match message.body {

@@ -35,7 +35,7 @@ pub enum Announces {
     BySelector,
 }
 
-/// What sequence numbers count.
+/// The unit that sequence numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Numbers {
     Messages,
@@ -96,7 +96,7 @@ pub enum Step {
     },
 }
 
-/// What a message carries.
+/// One part of a message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Part {
     /// Its template, and its options template if it announces its rate in an option.

@@ -82,7 +82,7 @@ pub struct Closed {
     pub uncounted: i64,
 }
 
-/// What came of a simulation.
+/// The outcome of a simulation.
 #[derive(Default)]
 pub struct Happened {
     pub closed: Closed,

@@ -32,7 +32,7 @@ impl SharedRoutes {
 pub(super) enum RouteOf {
     Source,
     Destination,
-    /// The same, of a flow whose source sent no packets.
+    /// The destination of a flow whose source sent no packets.
     LoneDestination,
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long a failed client may take to return its messages.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
-/// What the sending thread asks of Kafka's client. Its answers come through [`KafkaShared`].
+/// The operations of Kafka's client that the sending thread needs. Its answers come through [`KafkaShared`].
 pub(super) trait Client {
     /// Takes a message.
     ///

@@ -44,7 +44,7 @@ pub(super) struct KafkaShared {
     pub(super) topics: [String; 2],
     /// Octets that wait or are in flight.
     pub(super) queued: AtomicU64,
-    /// Those of them that are not in the spool, too.
+    /// The octets among them that are not also in the spool.
     pub(super) unsaved: AtomicU64,
     /// Number of those messages.
     pub(super) outstanding: AtomicU64,

@@ -44,7 +44,7 @@ impl Sums {
     }
 }
 
-/// What the messages say, added up by a reader who trusts nothing.
+/// The sums of the messages, by a reader that trusts none of their totals.
 #[derive(Default)]
 struct Reader {
     epoch: u64,

@@ -54,7 +54,7 @@ pub enum Seen {
 /// The hosts of a packet, the lower one first, and its protocol.
 pub type Flow = (Vec<u8>, Vec<u8>, u32);
 
-/// What a worker published, in order.
+/// A message that a worker published.
 pub enum Said {
     Flows(Box<proto::FlowMessage>),
     Counters(proto::CounterMessage),

@@ -31,7 +31,7 @@ pub enum Brokers {
     Fatal,
 }
 
-/// What outlives a client.
+/// The state that outlives a client.
 pub struct Cluster {
     pub brokers: Cell<Brokers>,
     pub now: Cell<Instant>,

@@ -220,7 +220,7 @@ impl World<'_> {
                 give_up(world);
             }
             for time in 0..PATIENCE {
-                // What it says then is what it leaves behind: it is counted as lost.
+                // The messages that it then reports as outstanding stay behind, and count as lost.
                 if world.send(true).unwrap_or(true) {
                     return Ok(());
                 }

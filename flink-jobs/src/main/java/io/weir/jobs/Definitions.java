@@ -101,7 +101,7 @@ public final class Definitions {
     List<String> lines = new ArrayList<>();
     lines.add("## Lists, indicators and mixes\n");
     lines.add(
-        "What the jobs write of each window, by table; the columns are in [Tables](tables.md). Numbers are those of the enumerations.\n");
+        "The values that the jobs write for each window, by table; the columns are in [Tables](tables.md). Numbers are those of the enumerations.\n");
     for (WindowTable<?, ?> table : WindowTables.all()) {
       lines.add("### " + table.view() + "\n");
       lines.add(table.comment() + ".\n");

@@ -13,7 +13,7 @@ import java.util.Random;
 
 /** A worker of an agent with made-up records, but correct sequences, closing records and sums. */
 public final class Agent {
-  /** What all its messages have in common. */
+  /** The fields that all its messages have in common. */
   private final FlowMessage head;
 
   private final int workers;

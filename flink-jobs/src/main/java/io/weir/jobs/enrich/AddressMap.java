@@ -13,7 +13,7 @@ import java.util.List;
  * ranges that do not overlap; {@link AddressTable} looks addresses up in them. Immutable.
  */
 public final class AddressMap {
-  /** What has no prefix. */
+  /** A map without prefixes. */
   public static final AddressMap EMPTY = new Builder().build();
 
   /** Ranges of IPv4; an address is the low 64 bits of a 128-bit number. */

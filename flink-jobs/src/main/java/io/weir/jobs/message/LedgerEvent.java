@@ -47,7 +47,7 @@ public record LedgerEvent(
 
   private static final byte[] EMPTY = {};
 
-  /** What came. */
+  /** The kind of event. */
   public enum Kind {
     /** A batch, the first time. */
     BATCH,

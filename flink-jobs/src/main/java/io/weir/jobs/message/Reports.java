@@ -82,7 +82,7 @@ public final class Reports {
     }
   }
 
-  /** Adds those of others. */
+  /** Adds the counts of other reports. */
   public void add(Reports others) {
     others.each((exporter, more) -> counts(exporter).add(more));
   }

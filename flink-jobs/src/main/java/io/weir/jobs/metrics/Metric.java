@@ -12,7 +12,7 @@ import org.apache.flink.metrics.MetricGroup;
  * @param operator name of the operator that has it
  */
 public record Metric(String name, Kind kind, String operator, String what) {
-  /** What the number does. */
+  /** Whether the number only grows. */
   public enum Kind {
     COUNTER,
     GAUGE

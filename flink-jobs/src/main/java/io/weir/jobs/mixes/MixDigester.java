@@ -100,7 +100,7 @@ final class MixDigester implements Digester {
     sums[into + 2] += began;
   }
 
-  /** Adds ways to the sums of each dimension. */
+  /** Adds the sums by way to the sums of each dimension. */
   private static void spread(Sums ways, Sums sums, int scope) {
     long[] cells = ways.cells();
     Way way = new Way();

@@ -20,7 +20,7 @@ public final class SeenSequences {
   /** Ranges remembered for each run. */
   public static final int MAX_RANGES = 10_000;
 
-  /** Whose messages: one partition's. {@code kind} is the topic's kind. */
+  /** The worker that writes one partition. {@code kind} is the topic's kind. */
   public record Worker(TopicKind kind, String probe, int worker) {}
 
   /** One entry of the state: one run of one worker. */

@@ -272,6 +272,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       }
       finished += window.look.finished ? window.entries : 0;
     }
+    // After a restart no bucket is in the sum yet, this one included.
+    hold(bucket, weight(ordered));
     int kept = maxEntries / KEEP_SHARE / Buckets.COUNT;
     if (finished > kept && all > maxEntries / KEEP_SHARE / subtasks) {
       makeRoom(ordered, finished - kept, bucket, List.of(Room.FINISHED));

@@ -28,7 +28,7 @@ record WindowMessage(
 
   private static final long[] NONE = {};
 
-  /** What came. */
+  /** The kind of message. */
   enum Kind {
     /** Flows of one probe and window, {@link Packed}. */
     PART,

@@ -20,7 +20,7 @@ import org.apache.flink.core.memory.DataOutputView;
 final class WindowState {
   private static final long[] NONE = {};
 
-  /** What an entry takes on average. */
+  /** Octets that an entry takes on average. */
   private static final int OCTETS_OF_ENTRY = 64;
 
   private static final BytePrimitiveArraySerializer OCTETS = BytePrimitiveArraySerializer.INSTANCE;
@@ -200,7 +200,7 @@ final class WindowState {
   /** Entries of all probes. Derived from the rest of the state, like {@link #told}. */
   int entries;
 
-  /** What the data of {@link Said} take, in entries, see {@link #weigh}. */
+  /** Size of the data of {@link Said}, in entries, see {@link #weigh}. */
   private int saidEntries;
 
   /** Whether any digest was sent. */

@@ -103,7 +103,7 @@ class AddressMapTest {
     }
   }
 
-  /** The first or last address of a prefix, or one beside them. */
+  /** The first or last address of a prefix, or a neighbour of one. */
   private static byte[] edge(Prefix prefix, Random random) {
     int bits = 8 * prefix.address.length;
     BigInteger size = BigInteger.ONE.shiftLeft(bits - prefix.length);

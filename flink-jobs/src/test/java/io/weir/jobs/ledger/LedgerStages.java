@@ -34,7 +34,7 @@ public final class LedgerStages {
     return event(kind, 0, EPOCH, sequence, start, appended, packets, body);
   }
 
-  /** The same of another worker and epoch. */
+  /** The same event of another worker and epoch. */
   static LedgerEvent event(
       LedgerEvent.Kind kind,
       int worker,

@@ -78,7 +78,7 @@ class BlockBuilderTest {
       Map<String, String> got = new TreeMap<>(read.get(row));
       got.values().removeIf(value -> List.of("0", "", "[]", "NULL").contains(value));
       Map<String, String> wanted = new TreeMap<>(expected.get(row));
-      // A number that may be absent is told from an absent one, 0 included.
+      // The block distinguishes an absent number from every number, 0 included.
       if ("0".equals(wanted.get("clock_offset_us"))) {
         assertEquals("0", read.get(row).get("clock_offset_us"));
       }
