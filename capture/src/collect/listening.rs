@@ -41,10 +41,9 @@ const GRACE_MS: i64 = 200;
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;
-/// A clock that deviates by more from the steady one was set, ms.
+/// A clock that deviates by more from the steady one was set, ms. A datagram that comes more after the latest look at the
+/// clock, or before it, waits for another look.
 const CLOCK_SET_MS: i64 = 20;
-/// A datagram that comes later than this after the previous look at the clock may have come after the clock was set, ms.
-const SOON_MS: i64 = 1000;
 /// How long a stopping worker still reads datagrams that had arrived.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -249,7 +248,7 @@ impl<I: Input> Listening<I> {
         let patience = if inbox.as_ref().is_some_and(Inbox::has_more) { Duration::ZERO } else { patience };
         let heard = input.poll(patience, &mut |from: Session, now_ns: i64, data: &[u8]| {
             let now_ms = now_ns / 1_000_000;
-            if !held.is_empty() || !(-CLOCK_SET_MS..=SOON_MS).contains(&(now_ms - adding.now_ms)) {
+            if !held.is_empty() || now_ms.abs_diff(adding.now_ms) > CLOCK_SET_MS as u64 {
                 held.push((from, now_ns, data.to_vec()));
                 return false;
             }

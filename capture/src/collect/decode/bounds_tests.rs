@@ -219,12 +219,7 @@ fn a_strange_sampling_is_strange_after_a_restart() {
 #[test]
 fn templates_that_sessions_share_are_saved_once_and_shared_again() {
     let mut decoder = Decoder::default();
-    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
-    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
-        let mut records = 0;
-        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| records += 1);
-        records
-    };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| hear(decoder, port, NOW_MS, data);
     let templates: Vec<Vec<u8>> = (256..356).map(|id| template(id, &SHORT)).collect();
     hear(&mut decoder, 30, &ipfix(5000, &templates));
     let one = decoder.save().len();
@@ -250,10 +245,7 @@ fn templates_that_sessions_share_are_saved_once_and_shared_again() {
 #[test]
 fn a_template_is_withdrawn_alone_and_only_where_there_is_one() {
     let mut decoder = Decoder::default();
-    let from = |port: u16| Session { address: HOME, port, local_port: 2055, stream: false };
-    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| {
-        decoder.datagram(from(port), NOW_MS * 1_000_000, data, &mut |_, _| ());
-    };
+    let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| _ = hear(decoder, port, NOW_MS, data);
     hear(&mut decoder, 1, &ipfix(5000, &[template(300, &SHORT), template(301, &SHORT)]));
     hear(&mut decoder, 2, &ipfix(5000, &[]));
     // Of an unknown template, and of all options: the session changes nothing, and so goes on sharing.
@@ -266,4 +258,52 @@ fn a_template_is_withdrawn_alone_and_only_where_there_is_one() {
     assert_eq!(shared(&decoder), (true, 2, 2));
     hear(&mut decoder, 2, &ipfix(5000, &[set(2, &shorts(&[300, 0]))]));
     assert_eq!(shared(&decoder), (false, 2, 1));
+}
+
+/// Hears a datagram from a port; returns the number of its records.
+fn hear(decoder: &mut Decoder, port: u16, ms: i64, data: &[u8]) -> usize {
+    let from = Session { address: HOME, port, local_port: 2055, stream: false };
+    let mut records = 0;
+    decoder.datagram(from, ms * 1_000_000, data, &mut |_, _| records += 1);
+    records
+}
+
+#[test]
+fn sessions_that_anyone_begins_displace_none_that_goes_on() {
+    let flows = |number| ipfix(number, &[set(300, &short(1, 100))]);
+    let mut decoder = Decoder::default();
+    hear(&mut decoder, 1, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
+    (0..20).for_each(|number| _ = hear(&mut decoder, 1, NOW_MS, &flows(number)));
+    for port in 1000..1100 {
+        hear(&mut decoder, port, NOW_MS + 1, &ipfix(0, &[template(300, &TURNED)]));
+    }
+    assert_eq!(hear(&mut decoder, 1, NOW_MS + 2, &flows(20)), 1);
+    // An earlier run's datagrams count.
+    let mut again = Decoder::default();
+    again.restore(&decoder.save()).unwrap();
+    for port in 2000..2100 {
+        (0..9).for_each(|number| _ = hear(&mut again, port, NOW_MS + 3, &ipfix(number, &[])));
+    }
+    assert_eq!(hear(&mut again, 1, NOW_MS + 4, &flows(21)), 1);
+    // One that has been silent for long makes room, whatever it sent before.
+    (0..200).for_each(|number| _ = hear(&mut again, 1, NOW_MS + 5, &flows(22 + number)));
+    for port in 3000..3016 {
+        hear(&mut again, port, NOW_MS + 700_000, &ipfix(0, &[template(300, &SHORT)]));
+    }
+    assert_eq!(hear(&mut again, 1, NOW_MS + 700_001, &flows(222)), 0);
+}
+
+#[test]
+fn of_too_many_sessions_most_are_read() {
+    let (mut decoder, mut records) = (Decoder::default(), 0);
+    for number in 0..50 {
+        for port in 1..=20 {
+            let at_ms = NOW_MS + i64::from(number) * 100 + i64::from(port);
+            if number == 0 {
+                hear(&mut decoder, port, at_ms, &ipfix(0, &[template(300, &SHORT)]));
+            }
+            records += hear(&mut decoder, port, at_ms, &ipfix(number, &[set(300, &short(1, 100))]));
+        }
+    }
+    assert!(records >= 15 * 50, "{records} of {}", 20 * 50);
 }

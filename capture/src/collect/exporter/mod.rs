@@ -22,8 +22,12 @@ use crate::collect::exporter::totals::Totals;
 use crate::collect::limits::DecodeLimits;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+
+/// A session that is silent so much longer than another one of its exporter may be forgotten for a new one, ms.
+const SILENT_MS: i64 = 600_000;
 
 /// Counts of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,11 +184,23 @@ impl Exporter {
             self.talks.push(talk);
             return self.talks.len() - 1;
         }
-        let oldest = (0..self.talks.len()).min_by_key(|&at| self.talks[at].heard_ms).unwrap_or(0);
-        let gone = std::mem::replace(&mut self.talks[oldest], talk);
+        let least = self.least();
+        let gone = std::mem::replace(&mut self.talks[least], talk);
         self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.templates.len() as u64;
         gone.templates.forget(&mut self.left_out);
-        oldest
+        least
+    }
+
+    /// The session to forget for another one: of those silent for long the one that was longest; else the one of fewest
+    /// datagrams, the newest of several. Anyone may begin a session by one datagram, so no number of new ones displaces
+    /// those that go on; and where more than the bound go on, few of them displace each other.
+    fn least(&self) -> usize {
+        let newest_ms = self.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(0);
+        let of = |talk: &Talk| match newest_ms.saturating_sub(talk.heard_ms) {
+            silent_ms if silent_ms > SILENT_MS => (false, talk.heard_ms, Reverse(0)),
+            _ => (true, talk.datagrams as i64, Reverse(talk.heard_ms)),
+        };
+        (0..self.talks.len()).min_by_key(|&at| of(&self.talks[at])).unwrap_or(0)
     }
 
     /// Counts a datagram of the session with this index; returns whether the exporter restarted.
@@ -211,6 +227,7 @@ impl Exporter {
             false => i64::MIN,
         });
         talk.behind_ms = moment.behind_ms();
+        talk.datagrams += 1;
         let anew = talk.hear(moment, may_hold, left_out);
         if anew {
             counts.losses.restarts += 1;

@@ -46,6 +46,8 @@ struct SavedSession {
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     stream: bool,
     heard_ms: i64,
+    #[serde(default)]
+    datagrams: u64,
     counting: Counting,
     /// The exporter's uptime, ms, and the time at which it stated that uptime.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -209,6 +211,7 @@ impl SavedSession {
             local_port: talk.session.local_port,
             stream: talk.session.stream,
             heard_ms: talk.heard_ms,
+            datagrams: talk.datagrams,
             counting: talk.counting.clone(),
             uptime: talk.uptime,
             boot_ms: talk.boot_ms,
@@ -223,6 +226,7 @@ impl SavedSession {
         let SavedSession { port, local_port, stream, heard_ms, .. } = self;
         let mut talk = Talk::new(Session { address, port, local_port, stream });
         talk.heard_ms = heard_ms;
+        talk.datagrams = self.datagrams;
         talk.counting = self.counting;
         talk.uptime = self.uptime;
         talk.boot_ms = self.boot_ms;

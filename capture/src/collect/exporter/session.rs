@@ -16,6 +16,8 @@ const DRIFT_MS: i64 = 10_000;
 pub struct Talk {
     pub session: Session,
     pub heard_ms: i64,
+    /// Number of its datagrams.
+    pub datagrams: u64,
     pub counting: Counting,
     /// Last uptime and its arrival time, in ms.
     pub uptime: Option<(u32, i64)>,
@@ -46,6 +48,7 @@ impl Talk {
         Talk {
             session,
             heard_ms: self.heard_ms,
+            datagrams: 0,
             counting: self.counting.clone(),
             uptime: self.uptime,
             boot_ms: self.boot_ms,
