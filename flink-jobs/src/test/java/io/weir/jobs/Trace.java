@@ -40,8 +40,8 @@ import java.util.TreeMap;
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
+ *                                               ;ports=N: such a flow from each of N source ports, from PORT on
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
- *   4  many alpha/0 N                           a batch of N flows of one octet, between different hosts
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
@@ -205,7 +205,6 @@ final class Trace {
     Worker worker = workers.computeIfAbsent(words[2], key -> begin(at, number));
     switch (lost ? action.substring(5) : action) {
       case "batch" -> send(at, lost, probe, number, worker, batch(probe, number, worker, rest));
-      case "many" -> send(at, lost, probe, number, worker, many(probe, number, worker, rest));
       case "overflow" ->
           send(at, lost, probe, number, worker, overflow(probe, number, worker, rest));
       case "reports" -> send(at, lost, probe, number, worker, reports(probe, number, worker, rest));
@@ -350,10 +349,14 @@ final class Trace {
       for (String part : Arrays.asList(parts).subList(1, parts.length)) {
         detail(flow, part.substring(0, (part + "=").indexOf('=')), part.replaceAll(".*=", ""));
       }
-      batch.addFlows(flow);
-      worker.packets += counts[0] + counts[2];
-      worker.octets += counts[1] + counts[3];
-      worker.records++;
+      int flows = Integer.parseInt(option(Arrays.asList(parts), "ports", "1"));
+      for (int port = 0; port < flows; port++) {
+        batch.addFlows(flow);
+        flow.setSrcPort(flow.getSrcPort() + 1);
+      }
+      worker.packets += flows * (counts[0] + counts[2]);
+      worker.octets += flows * (counts[1] + counts[3]);
+      worker.records += flows;
     }
     return header(probe, number, worker).setBatch(batch).build();
   }
@@ -372,19 +375,9 @@ final class Trace {
       case "app" -> flow.setApplicationId((int) both[0]);
       case "sampled" -> flow.setSamplingRate((int) both[0]);
       case "at" -> flow.setFirstSeenOffsetMs(both[0]);
+      case "ports" -> {} // read by the caller
       default -> throw new IOException("no such detail of a flow: " + name);
     }
-  }
-
-  private static FlowMessage many(String probe, int number, Worker worker, List<String> words)
-      throws IOException {
-    List<String> flows = new ArrayList<>();
-    for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
-      int host = i % 250;
-      flows.add("10.8.%d.%d:1>10.9.%d.%d:2/17".formatted(i / 250, host, i / 250, host));
-      flows.add("1,1,0,0");
-    }
-    return batch(probe, number, worker, flows);
   }
 
   private static FlowMessage overflow(String probe, int number, Worker worker, List<String> words) {
