@@ -190,8 +190,8 @@ check-tcp: build ## Round trips, retransmissions, out-of-order segments against 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
-check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0)
-	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests tests/upgrade
+check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0, or a built checkout)
+	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests --basetemp .weir/upgrade tests/upgrade
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	capture/fuzz/run.sh
