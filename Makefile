@@ -138,6 +138,9 @@ bench-collect: $(AGENT) venv-stack ## What the collector costs a record, beside 
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
+bench-catch-up: build ## An hour of 20 probes read at once: rows beside those of live reading, heap, time (RECORDS=144000000 PROBES=20 ARGS='--flows 20000')
+	$(TESTS) tests/bench/bench_catch_up.py $(if $(RECORDS),--records $(RECORDS)) $(if $(PROBES),--probes $(PROBES)) $(ARGS)
+
 bench-store: build ## What the store costs: octets of a record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
@@ -203,5 +206,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-agent simulate-collector mutants mutants-capture
