@@ -139,6 +139,9 @@ bench-collect: $(AGENT) venv-stack ## The collector's cost per record, compared 
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
+bench-catch-up: build ## An hour of 20 probes read at once: rows beside those of live reading, heap, time (RECORDS=144000000 PROBES=20 ARGS='--flows 20000')
+	$(TESTS) tests/bench/bench_catch_up.py $(if $(RECORDS),--records $(RECORDS)) $(if $(PROBES),--probes $(PROBES)) $(ARGS)
+
 bench-store: build ## The store's costs: octets per record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
@@ -194,8 +197,8 @@ check-tcp: build ## Round trips, retransmissions, out-of-order segments against 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
-check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0)
-	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests tests/upgrade
+check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0, or a built checkout)
+	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests --basetemp .weir/upgrade tests/upgrade
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	@capture/path.sh
@@ -208,5 +211,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
   simulate simulate-agent simulate-collector mutants mutants-capture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import shutil
 import types
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 
 from weir import config
 from weir.services import all_services
+from weir.supervisor import Supervisor
 
 _HOST = "http://store.example:9876"
 
@@ -169,3 +171,15 @@ def test_services_are_given_the_configuration_file(home: Path) -> None:
     stack = config.Stack(config.Config(), home, home / "other.yaml")
     command = next(service.command for service in all_services(stack) if service.name == "storage")
     assert command[1:3] == ["--config", str(home / "other.yaml")]
+
+
+def test_only_jobs_that_ended_with_a_savepoint_stay_down(home: Path) -> None:
+    """Started again by the supervisor, they would go on from a checkpoint that is older than the savepoint."""
+    stack = config.Stack(config.Config(), home)
+    supervisor = Supervisor(stack)
+    supervisor._write(all_services(stack))
+    written = configparser.RawConfigParser(strict=False)
+    written.read(supervisor.configuration)
+    words = {name: written[name]["autorestart"] for name in written.sections() if name.startswith("program:")}
+    assert {name for name, word in words.items() if word != "true"} == {"program:flink"}
+    assert words["program:flink"] == "unexpected"

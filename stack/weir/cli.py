@@ -46,7 +46,7 @@ def _global(
 
 
 for command in (
-    running.up, running.down, showing.customer, running.status, running.migrate, running.prepare,
+    running.up, running.down, running.upgrade, showing.customer, running.status, running.migrate, running.prepare,
     asking.sql, asking.ledger, asking.alerts, asking.nat,
     keeping.backup, keeping.restore, keeping.forget, showing.demo,
 ):  # fmt: skip

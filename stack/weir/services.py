@@ -34,6 +34,7 @@ class Service:
     environment: dict[str, str] = field(default_factory=dict)
     prepare: Callable[[], None] = lambda: None
     start_seconds: int = 120  # how long it may take to become healthy
+    ends: bool = False  # whether it may end by itself: with status 0 it is not started again
 
 
 def all_services(stack: Stack) -> list[Service]:
@@ -248,6 +249,7 @@ def _flink(stack: Stack) -> Service:
         port=stack.config.ports.flink,
         healthy=lambda: _flink_runs(stack),
         needs=stack.flink_jar,
+        ends=True,
     )
 
 

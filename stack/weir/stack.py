@@ -8,7 +8,7 @@ import time
 
 from rich.console import Console
 
-from weir import kafka
+from weir import kafka, savepoint
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -81,6 +81,19 @@ def bring_up(
         stages.done(service.name)
     if wait_for_superset:
         superset_up(stack, supervisor, stages)
+
+
+def upgrade(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
+    """Replace the running services of another version: their jobs stop with a savepoint, from which those of this
+    version start. Raises WeirError; without a savepoint everything goes on as before.
+    """
+    stages.begin("savepoint")
+    path = savepoint.stop(stack)
+    stages.done("savepoint", str(path))
+    stages.begin("stop")
+    supervisor.shutdown(stop_order(stack))
+    stages.done("stop")
+    bring_up(stack, supervisor, stages)
 
 
 def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:

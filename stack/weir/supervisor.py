@@ -120,7 +120,8 @@ class Supervisor:
             environment = ",".join(f'{key}="{_escape(value)}"' for key, value in service.environment.items())
             parts.append(
                 f"[program:{service.name}]\ncommand={_escape(shlex.join(service.command))}\n"
-                f"directory={self.stack.run}\nenvironment={environment}\nautostart=false\nautorestart=true\n"
+                f"directory={self.stack.run}\nenvironment={environment}\nautostart=false\n"
+                f"autorestart={'unexpected' if service.ends else 'true'}\n"
                 "startsecs=2\nstartretries=100\nstopwaitsecs=30\nstopasgroup=true\nkillasgroup=true\n"
                 f"redirect_stderr=true\nstdout_logfile={logs}/{service.name}.log\n"
                 "stdout_logfile_maxbytes=20MB\nstdout_logfile_backups=2"

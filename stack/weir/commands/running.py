@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from weir import alerts, kafka, ledger
+from weir import __version__, alerts, kafka, ledger
 from weir import status as statuses
 from weir.clickhouse import connect
 from weir.commands import configured, console
@@ -18,6 +18,7 @@ from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import apply_access, compiled
 from weir.stack import bring_up, dashboard_url, enrol, migrated, take_down
+from weir.stack import upgrade as upgraded
 from weir.stages import Stages
 from weir.storage import forecast
 from weir.supervisor import Supervisor
@@ -65,6 +66,24 @@ def up(
 
 def _as_interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
+
+
+def upgrade() -> None:
+    """Replace a running stack of another version by this version, which goes on from its rows, messages and state.
+
+    The jobs stop with a savepoint, then every service stops, and this version starts: migrations first, then the jobs
+    from the savepoint, which stays. Run the command of the new version, with WEIR_HOME as for the old one.
+
+    Example: WEIR_HOME=/var/lib/weir ~/weir-0.2.0/stack/bin/weir upgrade
+    """
+    stack = configured()
+    supervisor = Supervisor(stack)
+    begin = time.monotonic()
+    with Stages(console) as stages:
+        if not supervisor.running():
+            raise WeirError("this stack is not up", hint="'weir up' starts it from its newest checkpoint")
+        upgraded(stack, supervisor, stages)
+    console.print(f"Weir {__version__} is up after {time.monotonic() - begin:.0f} s.", highlight=False)
 
 
 def down() -> None:

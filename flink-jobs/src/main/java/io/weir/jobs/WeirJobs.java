@@ -145,7 +145,9 @@ public final class WeirJobs {
         state = Checkpoints.newest(directory);
         if (state.isPresent()) {
           Checkpoints.removeOthers(directory, state.get());
-          configuration.set(StateRecoveryOptions.RESTORE_MODE, RecoveryClaimMode.CLAIM);
+          if (!Checkpoints.isSavepoint(state.get())) {
+            configuration.set(StateRecoveryOptions.RESTORE_MODE, RecoveryClaimMode.CLAIM);
+          }
         }
       }
       default -> {

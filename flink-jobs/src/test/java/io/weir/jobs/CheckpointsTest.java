@@ -30,6 +30,27 @@ class CheckpointsTest {
     assertTrue(Files.exists(directory.resolve("rows/flows")));
   }
 
+  @Test
+  void aSavepointIsFoundAndTheNewestIsKept() throws IOException {
+    checkpoint("a", 9, 1_000, true);
+    Path older = savepoint("savepoint-0123ab-0123456789ab", 500);
+    Path newest = savepoint("savepoint-0123ab-ffffffffffff", 1_000);
+    assertEquals(Optional.of(newest), Checkpoints.newest(directory));
+    Path later = checkpoint("b", 11, 2_000, true);
+    assertEquals(Optional.of(later), Checkpoints.newest(directory));
+    Checkpoints.removeOthers(directory, later);
+    assertFalse(Files.exists(older) || Files.exists(directory.resolve("a".repeat(32))));
+    assertTrue(Files.exists(newest) && Files.exists(later));
+    assertTrue(Checkpoints.isSavepoint(newest) && !Checkpoints.isSavepoint(later));
+  }
+
+  private Path savepoint(String name, long time) throws IOException {
+    Path path = Files.createDirectories(directory.resolve(name));
+    Path metadata = Files.writeString(path.resolve("_metadata"), "x");
+    Files.setLastModifiedTime(metadata, FileTime.fromMillis(time));
+    return path;
+  }
+
   private Path checkpoint(String job, int number, long time, boolean complete) throws IOException {
     Path path = Files.createDirectories(directory.resolve(job.repeat(32)).resolve("chk-" + number));
     if (complete) {

@@ -1,7 +1,11 @@
 package io.weir.jobs.filters;
 
 import io.weir.jobs.message.StreamClock;
+import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.Longs;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
@@ -15,6 +19,9 @@ final class Heard {
    * workers.
    */
   static final long ACTIVE_MS = 300_000;
+
+  /** How many there are of each worker. */
+  private static final int NUMBERS = 4;
 
   /**
    * By worker: the newest run, the end of the newest interval of that run, ms, and the worker's
@@ -65,23 +72,29 @@ final class Heard {
     return workers.values().stream().allMatch(worker -> worker[1] >= end || worker[1] <= from);
   }
 
+  private void fields(Fields fields) throws IOException {
+    length = fields.of("length", length);
+  }
+
+  /** The parts of its format. */
+  static Form with(Form form) {
+    return form.with("heard", new Heard()::fields);
+  }
+
   void write(DataOutputView out) throws IOException {
-    out.writeInt(length);
+    fields(Fields.to(out));
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      for (long number : entry.getValue()) {
-        out.writeLong(number);
-      }
+      Longs.write(entry.getValue(), NUMBERS, out);
     }
   }
 
-  static Heard read(DataInputView in) throws IOException {
+  static Heard read(DataInputView in, Form.Parts parts) throws IOException {
     Heard heard = new Heard();
-    heard.length = in.readInt();
+    heard.fields(parts.of("heard", in));
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(
-          in.readInt(), new long[] {in.readLong(), in.readLong(), in.readLong(), in.readLong()});
+      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), NUMBERS));
     }
     return heard;
   }

@@ -5,12 +5,14 @@ import io.weir.jobs.filters.MeansWindow.Cell;
 import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.FormSerializer;
 import io.weir.jobs.serde.Longs;
-import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.HashMap;
@@ -308,13 +310,26 @@ final class Means {
     }
   }
 
-  /** Writes a {@link Means}; each label once. */
-  public static final class Serializer extends StateSerializer<Means> {
-    private static final long serialVersionUID = 1;
+  private void fields(Fields fields) throws IOException {
+    enrolled = fields.of("enrolled", enrolled);
+    tickedAt = fields.of("tickedAt", tickedAt);
+    clock.fields(fields);
+  }
 
-    @Override
-    protected String form() {
-      return "2";
+  /** Writes a {@link Means}; each label once. */
+  public static final class Serializer extends FormSerializer<Means> {
+    private static final long serialVersionUID = 1;
+    private static final String SPANS = "spans";
+
+    public Serializer() {
+      super(
+          Heard.with(MeansWindow.with(Form.of("3")))
+              .with("means", new Means()::fields)
+              .with(
+                  SPANS,
+                  Arrays.stream(Span.values())
+                      .map(span -> new Form.Field(span.name(), span.seconds + " s"))
+                      .toList()));
     }
 
     @Override
@@ -351,30 +366,33 @@ final class Means {
         out.writeUTF(entry.getKey());
         entry.getValue().write(out);
       }
-      out.writeInt(means.enrolled);
-      out.writeLong(means.tickedAt);
-      means.clock.fields(Fields.to(out));
+      means.fields(Fields.to(out));
     }
 
     @Override
-    public Means read(DataInputView in) throws IOException {
+    protected Means read(DataInputView in, Form.Parts parts) throws IOException {
       Means means = new Means();
       Label[] labels = new Label[in.readInt()];
       for (int i = 0; i < labels.length; i++) {
         labels[i] = new Label(in.readUTF(), in.readUTF());
       }
-      for (Span span : Span.values()) {
+      for (Form.Field field : parts.fields(SPANS)) {
+        TreeMap<Long, MeansWindow> windows = new TreeMap<>();
         for (int left = in.readInt(); left > 0; left--) {
-          means.windows.get(span).put(in.readLong(), MeansWindow.read(in, labels));
+          windows.put(in.readLong(), MeansWindow.read(in, parts, labels));
         }
-        means.over.put(span, RangeSet.of(MAX_RANGES, Longs.read(in)));
+        RangeSet over = RangeSet.of(MAX_RANGES, Longs.read(in));
+        for (Span span : Span.values()) {
+          if (span.name().equals(field.name())) {
+            means.windows.put(span, windows);
+            means.over.put(span, over);
+          }
+        }
       }
       for (int left = in.readInt(); left > 0; left--) {
-        means.probes.put(in.readUTF(), Heard.read(in));
+        means.probes.put(in.readUTF(), Heard.read(in, parts));
       }
-      means.enrolled = in.readInt();
-      means.tickedAt = in.readLong();
-      means.clock.fields(Fields.from(in));
+      means.fields(parts.of("means", in));
       return means;
     }
   }

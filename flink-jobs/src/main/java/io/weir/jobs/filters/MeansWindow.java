@@ -2,6 +2,7 @@ package io.weir.jobs.filters;
 
 import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
@@ -25,6 +26,13 @@ final class MeansWindow {
     long octets;
     double peakPackets; // per second
     double peakOctets; // per second
+
+    void fields(Fields fields) throws IOException {
+      packets = fields.of("packets", packets);
+      octets = fields.of("octets", octets);
+      peakPackets = fields.of("peakPackets", peakPackets);
+      peakOctets = fields.of("peakOctets", peakOctets);
+    }
 
     void peak(long packets, long octets, double seconds) {
       peakPackets = Math.max(peakPackets, unsigned(packets) / seconds);
@@ -143,13 +151,18 @@ final class MeansWindow {
     fields(Fields.to(out));
   }
 
-  static MeansWindow read(DataInputView in, Label[] labels) throws IOException {
+  /** The parts of its format. */
+  static Form with(Form form) {
+    return form.with("window", new MeansWindow()::fields).with("cell", new Cell()::fields);
+  }
+
+  static MeansWindow read(DataInputView in, Form.Parts parts, Label[] labels) throws IOException {
     MeansWindow window = new MeansWindow();
-    readCells(window.cells, in, labels);
+    readCells(window.cells, in, parts, labels);
     for (int left = in.readInt(); left > 0; left--) {
       Map<Label, Cell> interval = new HashMap<>();
       window.intervals.put(in.readLong(), interval);
-      readCells(interval, in, labels);
+      readCells(interval, in, parts, labels);
     }
     for (int left = in.readInt(); left > 0; left--) {
       TreeMap<Integer, RangeSet> workers = new TreeMap<>();
@@ -163,42 +176,38 @@ final class MeansWindow {
         workers.put(worker, RangeSet.of(MAX_RANGES, bounds));
       }
     }
-    window.fields(Fields.from(in));
+    window.fields(parts.of("window", in));
     return window;
   }
 
   private void fields(Fields fields) throws IOException {
-    began = fields.of(began);
-    touched = fields.of(touched);
-    version = fields.of(version);
-    saidAt = fields.of(saidAt);
-    saidReported = fields.of(saidReported);
-    saidWhole = fields.of(saidWhole);
-    changed = fields.of(changed);
+    began = fields.of("began", began);
+    touched = fields.of("touched", touched);
+    version = fields.of("version", version);
+    saidAt = fields.of("saidAt", saidAt);
+    saidReported = fields.of("saidReported", saidReported);
+    saidWhole = fields.of("saidWhole", saidWhole);
+    changed = fields.of("changed", changed);
   }
 
   private static void writeCells(
       Map<Label, Cell> cells, DataOutputView out, Map<Label, Integer> labels) throws IOException {
+    Fields to = Fields.to(out);
     out.writeInt(cells.size());
     for (Map.Entry<Label, Cell> entry : cells.entrySet()) {
       Cell cell = entry.getValue();
       out.writeInt(labels.get(entry.getKey()));
-      out.writeLong(cell.packets);
-      out.writeLong(cell.octets);
-      out.writeDouble(cell.peakPackets);
-      out.writeDouble(cell.peakOctets);
+      cell.fields(to);
     }
   }
 
-  private static void readCells(Map<Label, Cell> cells, DataInputView in, Label[] labels)
+  private static void readCells(
+      Map<Label, Cell> cells, DataInputView in, Form.Parts parts, Label[] labels)
       throws IOException {
     for (int left = in.readInt(); left > 0; left--) {
       Cell cell = new Cell();
       cells.put(labels[in.readInt()], cell);
-      cell.packets = in.readLong();
-      cell.octets = in.readLong();
-      cell.peakPackets = in.readDouble();
-      cell.peakOctets = in.readDouble();
+      cell.fields(parts.of("cell", in));
     }
   }
 }

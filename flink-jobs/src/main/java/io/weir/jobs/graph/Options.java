@@ -63,7 +63,7 @@ public final class Options {
               "resume",
               "latest|none|PATH",
               "latest",
-              "State to go on from: the newest checkpoint, none, or a path (`flink run`: use -s)"),
+              "State to go on from: the newest checkpoint or savepoint, none, or a path (`flink run`: use -s)"),
           new Option(
               "sink",
               "clickhouse|count",

@@ -206,9 +206,9 @@ public final class StreamClock {
 
   /** The fields of the state. */
   public void fields(Fields fields) throws IOException {
-    time = fields.of(time);
-    looked = fields.of(looked);
-    waitingSince = fields.of(waitingSince);
-    waitingUntil = fields.of(waitingUntil);
+    time = fields.of("time", time);
+    looked = fields.of("looked", looked);
+    waitingSince = fields.of("waitingSince", waitingSince);
+    waitingUntil = fields.of("waitingUntil", waitingUntil);
   }
 }

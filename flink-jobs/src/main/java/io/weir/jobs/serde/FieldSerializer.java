@@ -24,7 +24,16 @@ public final class FieldSerializer<T> extends StateSerializer<T> {
   private final transient Kind whole;
 
   public FieldSerializer(Class<T> type) {
-    this(type, Layout.of(type, false));
+    this(type, "");
+  }
+
+  /**
+   * Creates a serializer.
+   *
+   * @param mark changes with the meaning of the values: state with another mark is refused
+   */
+  public FieldSerializer(Class<T> type, String mark) {
+    this(type, Layout.of(type, false).marked(mark));
   }
 
   FieldSerializer(Class<T> type, Layout layout) {

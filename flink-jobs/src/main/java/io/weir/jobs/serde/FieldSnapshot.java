@@ -1,6 +1,7 @@
 package io.weir.jobs.serde;
 
 import java.io.IOException;
+import java.util.Optional;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSchemaCompatibility;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
@@ -31,6 +32,10 @@ public final class FieldSnapshot<T> extends NamedSnapshot<T> {
   @Override
   void readFormat(DataInputView in) throws IOException {
     layout = Layout.read(in);
+    Optional<String> refusal = Layout.of(named(), false).marked(layout.name()).refuses(layout);
+    if (refusal.isPresent()) {
+      throw refused(refusal.get());
+    }
   }
 
   @Override
@@ -48,8 +53,10 @@ public final class FieldSnapshot<T> extends NamedSnapshot<T> {
     if (other.layout.equals(layout)) {
       return TypeSerializerSchemaCompatibility.compatibleAsIs();
     }
-    return layout.reads(other.layout)
-        ? TypeSerializerSchemaCompatibility.compatibleAfterMigration()
-        : TypeSerializerSchemaCompatibility.incompatible();
+    Optional<String> refusal = layout.refuses(other.layout);
+    if (refusal.isPresent()) {
+      throw refused(refusal.get());
+    }
+    return TypeSerializerSchemaCompatibility.compatibleAfterMigration();
   }
 }

@@ -383,11 +383,7 @@ abstract class Kind {
       Object[] values = new Object[components.length];
       for (int i = 0; i < values.length; i++) {
         Class<?> type = components[i].getType();
-        values[i] =
-            places[i] >= 0
-                ? read[places[i]]
-                // A new array holds the default of a primitive type.
-                : type.isPrimitive() ? Array.get(Array.newInstance(type, 1), 0) : null;
+        values[i] = places[i] >= 0 ? read[places[i]] : initial(type);
       }
       try {
         return constructor == null ? null : constructor.newInstance(values);
@@ -395,6 +391,18 @@ abstract class Kind {
         throw new IOException(e);
       }
     }
+  }
+
+  /** The value of a record's component that older state does not have. */
+  private static Object initial(Class<?> type) {
+    if (type == String.class) {
+      return "";
+    }
+    if (type.isArray()) {
+      return Array.newInstance(type.getComponentType(), 0);
+    }
+    // A new array holds the default of a primitive type.
+    return type.isPrimitive() ? Array.get(Array.newInstance(type, 1), 0) : null;
   }
 
   private static final class OfMap extends Made {

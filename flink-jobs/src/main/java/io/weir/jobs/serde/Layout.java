@@ -96,19 +96,35 @@ record Layout(String name, String what, List<Layout> parts) implements Serializa
     return new IllegalArgumentException("state" + where + ": " + type.getTypeName() + " " + why);
   }
 
-  /** Whether values of the layout {@code old} can be read as values of this layout. */
-  boolean reads(Layout old) {
+  /** The same layout with this name, which marks the meaning of a whole value. */
+  Layout marked(String mark) {
+    return new Layout(mark, what, parts);
+  }
+
+  /** Why values of the layout {@code old} cannot be read as values of this layout. */
+  Optional<String> refuses(Layout old) {
+    String field = name.isEmpty() ? "it" : name;
+    if (!name.equals(old.name)) {
+      return Optional.of("it has the mark '%s', not '%s'".formatted(old.name, name));
+    }
     if (!what.equals(old.what)) {
-      return false;
+      return Optional.of("%s was of kind %s, and is of kind %s".formatted(field, old.what, what));
     }
     if (what.equals(OBJECT) || what.equals(RECORD)) {
       return old.parts.stream()
-          .allMatch(one -> part(one.name).map(own -> own.reads(one)).orElse(true));
+          .flatMap(one -> part(one.name).flatMap(own -> own.refuses(one)).stream())
+          .findFirst();
     }
     if (what.equals(ENUM) || what.equals(MESSAGE)) {
-      return parts.containsAll(old.parts);
+      return old.parts.stream()
+          .filter(one -> !parts.contains(one))
+          .map(one -> "%s may be %s, which is no more".formatted(field, one.name))
+          .findFirst();
     }
-    return IntStream.range(0, parts.size()).allMatch(i -> parts.get(i).reads(old.parts.get(i)));
+    return IntStream.range(0, parts.size())
+        .mapToObj(i -> parts.get(i).refuses(old.parts.get(i)))
+        .flatMap(Optional::stream)
+        .findFirst();
   }
 
   private Optional<Layout> part(String of) {

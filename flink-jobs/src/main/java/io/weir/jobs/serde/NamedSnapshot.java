@@ -4,6 +4,7 @@ import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 
 /**
  * Records in a checkpoint the class by which a serializer identifies the state, and the format of
@@ -13,6 +14,9 @@ import org.apache.flink.core.memory.DataOutputView;
 abstract class NamedSnapshot<T> implements TypeSerializerSnapshot<T> {
   private final int version;
   private Class<?> named;
+
+  /** Name of the class, which may have gone. */
+  private String name = "";
 
   /** For restoring; the snapshot itself is written in this version. */
   NamedSnapshot(int version) {
@@ -31,7 +35,10 @@ abstract class NamedSnapshot<T> implements TypeSerializerSnapshot<T> {
 
   abstract void writeFormat(DataOutputView out) throws IOException;
 
-  /** Reads what {@link #writeFormat} wrote; the class is known. */
+  /**
+   * Reads what {@link #writeFormat} wrote; the class is known. Throws {@link #refused} if this
+   * version of the jobs cannot read state in that format.
+   */
   abstract void readFormat(DataInputView in) throws IOException, ReflectiveOperationException;
 
   @Override
@@ -48,15 +55,23 @@ abstract class NamedSnapshot<T> implements TypeSerializerSnapshot<T> {
   @Override
   public final void readSnapshot(int written, DataInputView in, ClassLoader loader)
       throws IOException {
+    name = in.readUTF();
     if (written != version) {
-      throw new IOException("the state was written by another version of the jobs");
+      throw refused("formats are described in version " + written + ", not " + version);
     }
-    String name = in.readUTF();
     try {
       named = Class.forName(name, true, loader);
       readFormat(in);
     } catch (ReflectiveOperationException e) {
-      throw new IOException("the state was written by " + name + ", which is not in this jar", e);
+      throw refused("this class is not in the jar");
     }
+  }
+
+  /** Ends the job for good: a restart would find the same state. */
+  final SuppressRestartsException refused(String why) {
+    return new SuppressRestartsException(
+        new IOException(
+            "this version of the jobs cannot read the state of %s, and leaves it as it is: %s. Start the version that wrote it"
+                .formatted(name.replace("$Serializer", ""), why)));
   }
 }

@@ -83,6 +83,14 @@ public abstract class WireSerializer<T> extends TypeSerializer<T> {
     return "1";
   }
 
+  /**
+   * Prepares a serializer that was just created to read state in the format {@code form}. Returns
+   * why it cannot; empty if it can.
+   */
+  String restores(String form) {
+    return form.equals(form()) ? "" : "it is '" + form + "', not '" + form() + "'";
+  }
+
   @Override
   public final boolean equals(Object other) {
     return other instanceof WireSerializer<?> that && that.named() == named();

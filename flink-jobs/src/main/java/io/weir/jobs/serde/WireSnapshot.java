@@ -39,6 +39,10 @@ public final class WireSnapshot<T> extends NamedSnapshot<T> {
             (named().isRecord()
                 ? new RecordSerializer<>(named().asSubclass(Record.class))
                 : named().asSubclass(WireSerializer.class).getDeclaredConstructor().newInstance());
+    String refusal = serializer.restores(form);
+    if (!refusal.isEmpty()) {
+      throw refused("its format is another one: " + refusal);
+    }
   }
 
   @Override
@@ -49,10 +53,12 @@ public final class WireSnapshot<T> extends NamedSnapshot<T> {
   @Override
   public TypeSerializerSchemaCompatibility<T> resolveSchemaCompatibility(
       TypeSerializerSnapshot<T> old) {
-    return old instanceof WireSnapshot<T> other
-            && other.serializer.equals(serializer)
-            && other.form.equals(form)
+    if (!(old instanceof WireSnapshot<T> other) || !other.serializer.equals(serializer)) {
+      return TypeSerializerSchemaCompatibility.incompatible();
+    }
+    return other.form.equals(form)
         ? TypeSerializerSchemaCompatibility.compatibleAsIs()
-        : TypeSerializerSchemaCompatibility.incompatible();
+        // What cannot be read was refused when its format was read.
+        : TypeSerializerSchemaCompatibility.compatibleAfterMigration();
   }
 }

@@ -1,6 +1,7 @@
 package io.weir.jobs.sink;
 
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.serde.FieldSerializer;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -167,11 +168,13 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
         context
             .getOperatorStateStore()
             .getUnionListState(
-                new ListStateDescriptor<>("pending-files", PendingFile.TYPE.serializer()));
+                new ListStateDescriptor<>(
+                    "pending-files", new FieldSerializer<>(PendingFile.class)));
     runState =
         context
             .getOperatorStateStore()
-            .getUnionListState(new ListStateDescriptor<>("run", SinkRun.TYPE.serializer()));
+            .getUnionListState(
+                new ListStateDescriptor<>("run", new FieldSerializer<>(SinkRun.class)));
     registerMetrics();
     List<PendingFile> restored = new ArrayList<>();
     if (context.isRestored()) {

@@ -1,6 +1,5 @@
 package io.weir.jobs.sink;
 
-import io.weir.jobs.serde.WireType;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -18,7 +17,6 @@ import java.util.regex.Pattern;
  */
 public record PendingFile(
     String path, String token, long rows, long bytes, long checksum, long written, long before) {
-  public static final WireType<PendingFile> TYPE = WireType.ofRecord(PendingFile.class);
   private static final String SUFFIX = ".native.zst";
   private static final Pattern NAME = Pattern.compile(".*-(\\d{1,9})-\\d+" + Pattern.quote(SUFFIX));
 

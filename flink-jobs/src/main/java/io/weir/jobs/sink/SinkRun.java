@@ -1,13 +1,9 @@
 package io.weir.jobs.sink;
 
-import io.weir.jobs.serde.WireType;
-
 /**
  * Identifies the job that a sink's state belongs to.
  *
  * @param job id of the first run, which began without state
  * @param checkpoint that the state belongs to
  */
-record SinkRun(String job, long checkpoint) {
-  static final WireType<SinkRun> TYPE = WireType.ofRecord(SinkRun.class);
-}
+record SinkRun(String job, long checkpoint) {}

@@ -6,6 +6,7 @@ import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.message.Reports;
 import io.weir.jobs.metrics.Metric;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.source.SeenSequences.Worker;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
@@ -75,7 +76,8 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
         context
             .getOperatorStateStore()
             .getUnionListState(
-                new ListStateDescriptor<>("seen", SeenSequences.Entry.TYPE.serializer()));
+                new ListStateDescriptor<>(
+                    "seen", new FieldSerializer<>(SeenSequences.Entry.class)));
     for (SeenSequences.Entry entry : state.get()) {
       seen.restore(entry);
     }

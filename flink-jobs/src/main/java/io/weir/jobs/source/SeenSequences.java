@@ -1,7 +1,6 @@
 package io.weir.jobs.source;
 
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.serde.WireType;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -24,9 +23,7 @@ public final class SeenSequences {
   public record Worker(TopicKind kind, String probe, int worker) {}
 
   /** One entry of the state: one run of one worker. */
-  public record Entry(Worker worker, long epoch, long touched, long[] ranges) {
-    public static final WireType<Entry> TYPE = WireType.ofRecord(Entry.class);
-  }
+  public record Entry(Worker worker, long epoch, long touched, long[] ranges) {}
 
   private static final class Run {
     final RangeSet sequences = new RangeSet(MAX_RANGES);

@@ -1,6 +1,7 @@
 package io.weir.jobs.table;
 
 import java.util.Arrays;
+import java.util.Map;
 
 /**
  * The type of a column, which writes values in ClickHouse's Native format. The server converts to
@@ -48,6 +49,33 @@ public enum ColumnType {
         .filter(type -> type.sql.equals(written))
         .findFirst()
         .orElseThrow(() -> new IllegalArgumentException("no column is written as " + sql));
+  }
+
+  /** The kind of its values in memory: types of one kind can replace each other. */
+  String kind() {
+    return switch (this) {
+      case BOOL -> "boolean";
+      case FLOAT64 -> "double";
+      case IPV6 -> "address";
+      case STRING -> "text";
+      case MAP -> "map";
+      case ARRAY_UINT64 -> "numbers";
+      default -> "number";
+    };
+  }
+
+  /** The value that ClickHouse gives a column that a row lacks. */
+  Object initial() {
+    return switch (this) {
+      case BOOL -> false;
+      case FLOAT64 -> 0.0;
+      case IPV6 -> new byte[width];
+      case STRING -> "";
+      case MAP -> Map.of();
+      case ARRAY_UINT64 -> new long[0];
+      case NULLABLE_INT64 -> null;
+      default -> 0L;
+    };
   }
 
   /** Name of the type in the Native format. */

@@ -180,6 +180,11 @@ public final class Table {
     return place;
   }
 
+  /** Whether there is such a column. */
+  boolean has(String column) {
+    return places.containsKey(column);
+  }
+
   /** Sets a column of a row; the row has one element per column. */
   public void set(Object[] row, String column, Object value) {
     row[index(column)] = value;

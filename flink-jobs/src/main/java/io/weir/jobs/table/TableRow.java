@@ -1,5 +1,6 @@
 package io.weir.jobs.table;
 
+import io.weir.jobs.serde.Form;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import java.io.IOException;
@@ -24,6 +25,46 @@ public record TableRow(Table table, Object[] cells) {
   /** The value of a column. */
   public Object get(String column) {
     return cells[table.index(column)];
+  }
+
+  /** Writes rows of state. */
+  public static final Serializer STATE = new Serializer();
+
+  /** The format of a row in state: the columns of each table, by its id. */
+  public static Form format() {
+    Form form = Form.of("rows 1");
+    for (Table table : Table.all()) {
+      form.with(
+          part(table.id()),
+          table.columns().stream()
+              .map(column -> new Form.Field(column.name(), column.type().kind()))
+              .toList());
+    }
+    return form;
+  }
+
+  private static String part(int table) {
+    return "table " + table;
+  }
+
+  /**
+   * Reads a row of state, in which the table may have had other columns: a new one gets the initial
+   * value of its type. Null if the table is gone.
+   */
+  public static TableRow read(DataInputView in, Form.Parts parts) throws IOException {
+    int id = in.readByte();
+    Table table = Table.of(id);
+    Object[] cells =
+        table == null
+            ? null
+            : table.columns().stream().map(column -> column.type().initial()).toArray();
+    for (Form.Field column : parts.fields(part(id))) {
+      Object cell = Serializer.readCell(in);
+      if (table != null && table.has(column.name())) {
+        table.set(cells, column.name(), cell);
+      }
+    }
+    return table == null ? null : new TableRow(table, cells);
   }
 
   /** Writes a {@link TableRow}; only used where operators are not chained. */

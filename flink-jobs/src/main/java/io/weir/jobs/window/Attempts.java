@@ -14,7 +14,7 @@ import java.util.Arrays;
  * FlowTable#ATTRIBUTES} with the answer in {@link #ANSWERED}.
  */
 public final class Attempts {
-  private static final int STRIDE = FlowTable.KEY + 2;
+  static final int STRIDE = FlowTable.KEY + 2;
   private static final int CUSTOMER = FlowTable.KEY;
   private static final int FLAGS = FlowTable.KEY + 1;
 

@@ -1,6 +1,8 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.serde.StateSerializer;
+import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.FormSerializer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
@@ -64,10 +66,36 @@ final class Lists {
     }
   }
 
+  private void fields(Fields fields) throws IOException {
+    version = fields.of("version", version);
+  }
+
+  /** The format in which it is written. */
+  static Form form() {
+    return Form.of("2").with("lists", new Lists()::fields).with(TableRow.format());
+  }
+
+  static Lists read(DataInputView in, Form.Parts parts) throws IOException {
+    Lists lists = new Lists();
+    lists.fields(parts.of("lists", in));
+    for (int left = in.readInt(); left > 0; left--) {
+      String name = in.readUTF();
+      int length = in.readInt();
+      TableRow empty = TableRow.read(in, parts);
+      if (empty != null) {
+        lists.written.put(name, new Written(length, empty));
+      }
+    }
+    return lists;
+  }
+
   /** Writes a {@link Lists}. */
-  public static final class Serializer extends StateSerializer<Lists> {
+  public static final class Serializer extends FormSerializer<Lists> {
     private static final long serialVersionUID = 1;
-    private static final TableRow.Serializer ROWS = new TableRow.Serializer();
+
+    public Serializer() {
+      super(Lists.form());
+    }
 
     @Override
     public Lists copy(Lists from) {
@@ -79,23 +107,18 @@ final class Lists {
 
     @Override
     public void write(Lists lists, DataOutputView out) throws IOException {
-      out.writeInt(lists.version);
+      lists.fields(Fields.to(out));
       out.writeInt(lists.written.size());
       for (Map.Entry<String, Written> entry : lists.written.entrySet()) {
         out.writeUTF(entry.getKey());
         out.writeInt(entry.getValue().length);
-        ROWS.write(entry.getValue().empty, out);
+        TableRow.STATE.write(entry.getValue().empty, out);
       }
     }
 
     @Override
-    public Lists read(DataInputView in) throws IOException {
-      Lists lists = new Lists();
-      lists.version = in.readInt();
-      for (int left = in.readInt(); left > 0; left--) {
-        lists.written.put(in.readUTF(), new Written(in.readInt(), ROWS.read(in)));
-      }
-      return lists;
+    protected Lists read(DataInputView in, Form.Parts parts) throws IOException {
+      return Lists.read(in, parts);
     }
   }
 }

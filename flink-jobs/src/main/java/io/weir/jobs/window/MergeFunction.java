@@ -1,7 +1,9 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.StreamClock;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.TableRow;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
@@ -12,6 +14,7 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.IntSerializer;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
@@ -66,6 +69,16 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     this.maker = maker;
   }
 
+  /** Ends the job for good if an earlier version of the jobs added up other sums. */
+  static void refuseOther(int stride, int own) {
+    if (stride != own) {
+      throw new SuppressRestartsException(
+          new IOException(
+              "this version of the jobs cannot read the state of windows: its sums are rows of %d numbers, not %d. Start the version that wrote it"
+                  .formatted(stride, own)));
+    }
+  }
+
   /** The key by which digests are merged. */
   static String key(Digest digest) {
     return digest.window() + "/" + digest.probe();
@@ -76,7 +89,10 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     var runtime = getRuntimeContext();
     parts =
         runtime.getMapState(
-            new MapStateDescriptor<>("parts", IntSerializer.INSTANCE, Digest.TYPE.serializer()));
+            new MapStateDescriptor<>(
+                "parts",
+                IntSerializer.INSTANCE,
+                new FieldSerializer<>(Digest.class, maker.form())));
     written = runtime.getState(new ValueStateDescriptor<>("written", new Lists.Serializer()));
     mergeAt = runtime.getState(new ValueStateDescriptor<>("merge-at", LongSerializer.INSTANCE));
     minuteAt = runtime.getState(new ValueStateDescriptor<>("minute-at", LongSerializer.INSTANCE));

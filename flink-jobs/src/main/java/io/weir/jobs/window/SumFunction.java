@@ -2,8 +2,9 @@ package io.weir.jobs.window;
 
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.FormSerializer;
 import io.weir.jobs.serde.Longs;
-import io.weir.jobs.serde.StateSerializer;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.time.Duration;
@@ -61,14 +62,13 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       this.began = began;
     }
 
-    /** The mark at the end of the state. */
-    void fields(Fields fields) throws IOException {
-      began = fields.of(began);
-      touched = fields.of(touched);
-      said = fields.of(said);
-      changed = fields.of(changed);
-      timer = fields.of(timer);
-      idle = fields.of(idle);
+    private void fields(Fields fields) throws IOException {
+      began = fields.of("began", began);
+      touched = fields.of("touched", touched);
+      said = fields.of("said", said);
+      changed = fields.of("changed", changed);
+      timer = fields.of("timer", timer);
+      idle = fields.of("idle", idle);
     }
   }
 
@@ -95,6 +95,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     Window window = state.get(() -> new Window(stride, now));
+    MergeFunction.refuseOther(window.sums.stride(), stride);
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
     long[] data = digest.data();
     window.sums.addAll(data, 0, data.length, 1);
@@ -127,6 +128,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     if (window == null || timestamp < window.timer) {
       return;
     }
+    MergeFunction.refuseOther(window.sums.stride(), stride);
     long now = context.timerService().currentProcessingTime();
     String key = context.getCurrentKey();
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
@@ -187,9 +189,13 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   }
 
   /** Writes a {@link Window}. */
-  public static final class Serializer extends StateSerializer<Window> {
+  public static final class Serializer extends FormSerializer<Window> {
     private static final long serialVersionUID = 1;
     private static final Lists.Serializer LISTS = new Lists.Serializer();
+
+    public Serializer() {
+      super(Form.of("2").with("window", new Window(Sums.KEY, 0)::fields).with(Lists.form()));
+    }
 
     @Override
     public Window copy(Window from) {
@@ -222,7 +228,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     }
 
     @Override
-    public Window read(DataInputView in) throws IOException {
+    protected Window read(DataInputView in, Form.Parts parts) throws IOException {
       Window window = new Window(in.readInt(), 0);
       long[] sums = Longs.read(in);
       window.sums.addAll(sums, 0, sums.length, 1);
@@ -230,8 +236,8 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       for (int left = in.readInt(); left > 0; left--) {
         window.reports.put(in.readLong(), Longs.read(in));
       }
-      window.written = LISTS.read(in);
-      window.fields(Fields.from(in));
+      window.written = Lists.read(in, parts);
+      window.fields(parts.of("window", in));
       return window;
     }
   }

@@ -471,8 +471,12 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         Sums difference = new Sums(digester.sums() - Sums.KEY);
         difference.addAll(data, 0, data.length, 1);
         long[] sent = Compressed.numbers(said.sums);
+        if (sent.length > 0) {
+          MergeFunction.refuseOther(said.stride, digester.sums());
+        }
         difference.addAll(sent, 0, sent.length, -1);
         said.sums = Compressed.of(data);
+        said.stride = digester.sums();
         data = difference.toArray();
       }
       out.collect(Digest.of(job, probe, start, bucket, reported, expected, data));

@@ -1,8 +1,10 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.serde.Compressed;
+import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.FormSerializer;
 import io.weir.jobs.serde.Longs;
-import io.weir.jobs.serde.StateSerializer;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -37,6 +39,9 @@ final class WindowState {
     boolean changed;
     byte[] sums = Compressed.NONE;
 
+    /** Numbers of an entry of {@link #sums}. */
+    int stride;
+
     /** Attempts deferred to the next window, see {@link Attempts}. */
     byte[] late = Compressed.NONE;
 
@@ -63,23 +68,27 @@ final class WindowState {
       copy.at = at;
       copy.reported = reported;
       copy.changed = changed;
+      copy.stride = stride;
       copy.sums = sums; // are replaced, never changed
       copy.late = late;
       return copy;
     }
 
+    private void fields(Fields fields) throws IOException {
+      at = fields.of("at", at);
+      reported = fields.of("reported", reported);
+      changed = fields.of("changed", changed);
+      stride = fields.of("stride", stride);
+    }
+
     private void write(DataOutputView out) throws IOException {
-      out.writeLong(at);
-      out.writeInt(reported);
-      out.writeBoolean(changed);
+      fields(Fields.to(out));
       OCTETS.serialize(sums, out);
     }
 
-    private static Said read(DataInputView in) throws IOException {
+    private static Said read(DataInputView in, Form.Parts parts) throws IOException {
       Said said = new Said();
-      said.at = in.readLong();
-      said.reported = in.readInt();
-      said.changed = in.readBoolean();
+      said.fields(parts.of("said", in));
       said.sums = OCTETS.deserialize(in);
       return said;
     }
@@ -131,6 +140,13 @@ final class WindowState {
       compacted = 0;
       sketches = NONE;
       said.sums = Compressed.NONE;
+    }
+
+    private void fields(Fields fields) throws IOException {
+      entries = fields.of("entries", entries);
+      compacted = fields.of("compacted", compacted);
+      rank = fields.of("rank", rank);
+      errorOctets = fields.of("errorOctets", errorOctets);
     }
 
     private Log copy() {
@@ -247,6 +263,11 @@ final class WindowState {
     return Arrays.equals(onlyLate(), late) ? onlyLate() : late;
   }
 
+  private void fields(Fields fields) throws IOException {
+    began = fields.of("began", began);
+    touched = fields.of("touched", touched);
+  }
+
   private WindowState copy() {
     WindowState copy = new WindowState();
     probes.forEach((name, log) -> copy.probes.put(name, log.copy()));
@@ -261,8 +282,21 @@ final class WindowState {
   }
 
   /** Writes a {@link WindowState}. */
-  public static final class Serializer extends StateSerializer<WindowState> {
+  public static final class Serializer extends FormSerializer<WindowState> {
     private static final long serialVersionUID = 1;
+
+    /** With the lengths of the rows that the compressed and packed data consist of. */
+    private static final String MARK =
+        "2, flows %d, sketches %d, attempts %d"
+            .formatted(FlowTable.STRIDE, Sketches.STRIDE, Attempts.STRIDE);
+
+    public Serializer() {
+      super(
+          Form.of(MARK)
+              .with("window", new WindowState()::fields)
+              .with("log", new Log()::fields)
+              .with("said", new Said()::fields));
+    }
 
     @Override
     public WindowState copy(WindowState from) {
@@ -271,17 +305,14 @@ final class WindowState {
 
     @Override
     public void write(WindowState window, DataOutputView out) throws IOException {
-      out.writeLong(window.began);
-      out.writeLong(window.touched);
+      Fields to = Fields.to(out);
+      window.fields(to);
       out.writeInt(window.probes.size());
       for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
         Log log = probe.getValue();
         out.writeUTF(probe.getKey());
-        out.writeInt(log.entries);
-        out.writeInt(log.compacted);
-        out.writeInt(log.rank);
+        log.fields(to);
         Longs.write(log.sketches, log.sketches.length, out);
-        out.writeLong(log.errorOctets);
         log.said.write(out);
         OCTETS.serialize(log.said.late, out);
         out.writeInt(log.chunks.size());
@@ -299,19 +330,15 @@ final class WindowState {
     }
 
     @Override
-    public WindowState read(DataInputView in) throws IOException {
+    protected WindowState read(DataInputView in, Form.Parts parts) throws IOException {
       WindowState window = new WindowState();
-      window.began = in.readLong();
-      window.touched = in.readLong();
+      window.fields(parts.of("window", in));
       for (int left = in.readInt(); left > 0; left--) {
         Log log = new Log();
         window.probes.put(in.readUTF(), log);
-        log.entries = in.readInt();
-        log.compacted = in.readInt();
-        log.rank = in.readInt();
+        log.fields(parts.of("log", in));
         log.sketches = Longs.read(in);
-        log.errorOctets = in.readLong();
-        log.said = Said.read(in);
+        log.said = Said.read(in, parts);
         log.said.late = OCTETS.deserialize(in);
         window.entries += log.entries;
         window.told |= log.said.at != 0;
@@ -319,7 +346,7 @@ final class WindowState {
           log.chunks.add(Longs.read(in));
         }
       }
-      window.all = Said.read(in);
+      window.all = Said.read(in, parts);
       window.told |= window.all.at != 0;
       boolean shared = in.readBoolean();
       window.all.late = shared ? window.onlyLate() : OCTETS.deserialize(in);

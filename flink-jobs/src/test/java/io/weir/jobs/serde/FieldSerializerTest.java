@@ -15,11 +15,13 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.util.InstantiationUtil;
 import org.junit.jupiter.api.Test;
 
@@ -140,11 +142,14 @@ class FieldSerializerTest {
     before.last = "z";
     byte[] state = written(before, new FieldSerializer<Object>(type(Before.class)));
     Layout old = Layout.of(Before.class, false);
-    assertTrue(Layout.of(After.class, false).reads(old));
+    assertEquals(Optional.empty(), Layout.of(After.class, false).refuses(old));
     After after =
         new FieldSerializer<>(After.class, old).deserialize(new DataInputDeserializer(state));
     assertEquals(List.of("z", 5L, 6L), List.of(after.last, after.added, after.kept));
-    assertTrue(!Layout.of(Other.class, false).reads(old), "an int is no long");
+    assertEquals(
+        Optional.of("kept was of kind long, and is of kind int"),
+        Layout.of(Other.class, false).refuses(old));
+    assertTrue(Layout.of(After.class, false).refuses(old.marked("2")).isPresent());
   }
 
   record Old(Side side) {}
@@ -161,9 +166,13 @@ class FieldSerializerTest {
 
   @Test
   void anEnumWithoutAConstantAndAnotherMessageAreRefused() {
-    assertTrue(Layout.of(Old.class, false).reads(Layout.of(Fewer.class, false)));
-    assertFalse(Layout.of(Fewer.class, false).reads(Layout.of(Old.class, false)));
-    assertFalse(Layout.of(Said.class, false).reads(Layout.of(SaidOtherwise.class, false)));
+    assertFalse(refused(Old.class, Fewer.class));
+    assertTrue(refused(Fewer.class, Old.class));
+    assertTrue(refused(Said.class, SaidOtherwise.class));
+  }
+
+  private static boolean refused(Class<?> now, Class<?> before) {
+    return Layout.of(now, false).refuses(Layout.of(before, false)).isPresent();
   }
 
   static class Parent {
@@ -253,7 +262,7 @@ class FieldSerializerTest {
     return (Class<Object>) of;
   }
 
-  record Two(long x, int more, Alert said) {}
+  record Two(long x, int more, Alert said, String text, byte[] octets, long[] numbers) {}
 
   @Test
   void aRecordWithAnotherComponentReadsAnOlderOne() throws IOException {
@@ -264,6 +273,8 @@ class FieldSerializerTest {
     assertEquals(7, two.x);
     assertEquals(0, two.more);
     assertNull(two.said);
+    assertEquals("", two.text);
+    assertEquals(0, two.octets.length + two.numbers.length);
   }
 
   @Test
@@ -281,11 +292,22 @@ class FieldSerializerTest {
             .snapshotConfiguration()
             .resolveSchemaCompatibility(ofOneLong("number"))
             .isCompatibleAfterMigration());
-    assertTrue(
-        serializer
-            .snapshotConfiguration()
-            .resolveSchemaCompatibility(ofOneLong("inner"))
-            .isIncompatible());
+    String said =
+        assertThrows(SuppressRestartsException.class, () -> restored(ofOneLong("inner")))
+            .getCause()
+            .getMessage();
+    assertTrue(said.contains("inner was of kind long, and is of kind object"), said);
+  }
+
+  private static FieldSnapshot<Value> restored(FieldSnapshot<Value> written) throws IOException {
+    DataOutputSerializer out = new DataOutputSerializer(64);
+    written.writeSnapshot(out);
+    FieldSnapshot<Value> read = new FieldSnapshot<>();
+    read.readSnapshot(
+        1,
+        new DataInputDeserializer(out.getCopyOfBuffer()),
+        FieldSerializerTest.class.getClassLoader());
+    return read;
   }
 
   /** The snapshot of a {@link Value} that had one field, a long. */

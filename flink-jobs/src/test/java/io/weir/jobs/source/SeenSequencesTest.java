@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.weir.jobs.serde.WireSerializer;
+import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.source.SeenSequences.Entry;
 import io.weir.jobs.source.SeenSequences.Worker;
 import java.io.IOException;
@@ -38,7 +38,7 @@ class SeenSequencesTest {
     List<Entry> entries = new ArrayList<>();
     one.entries().forEach(entries::add);
     two.entries().forEach(entries::add);
-    WireSerializer<Entry> serializer = Entry.TYPE.serializer();
+    FieldSerializer<Entry> serializer = new FieldSerializer<>(Entry.class);
     SeenSequences merged = new SeenSequences();
     for (Entry entry : entries) {
       DataOutputSerializer out = new DataOutputSerializer(64);
