@@ -41,6 +41,7 @@ import java.util.TreeMap;
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
+ *   4  many alpha/0 N                           a batch of N flows of one octet, between different hosts
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
  *                    [dropped=N] [queue=OCTETS] [spool=OCTETS] [clock-offset-us=N] [unbalanced=N]
@@ -204,6 +205,7 @@ final class Trace {
     Worker worker = workers.computeIfAbsent(words[2], key -> begin(at, number));
     switch (lost ? action.substring(5) : action) {
       case "batch" -> send(at, lost, probe, number, worker, batch(probe, number, worker, rest));
+      case "many" -> send(at, lost, probe, number, worker, many(probe, number, worker, rest));
       case "overflow" ->
           send(at, lost, probe, number, worker, overflow(probe, number, worker, rest));
       case "reports" -> send(at, lost, probe, number, worker, reports(probe, number, worker, rest));
@@ -372,6 +374,17 @@ final class Trace {
       case "at" -> flow.setFirstSeenOffsetMs(both[0]);
       default -> throw new IOException("no such detail of a flow: " + name);
     }
+  }
+
+  private static FlowMessage many(String probe, int number, Worker worker, List<String> words)
+      throws IOException {
+    List<String> flows = new ArrayList<>();
+    for (int i = 0; i < Integer.parseInt(words.get(0)); i++) {
+      int host = i % 250;
+      flows.add("10.8.%d.%d:1>10.9.%d.%d:2/17".formatted(i / 250, host, i / 250, host));
+      flows.add("1,1,0,0");
+    }
+    return batch(probe, number, worker, flows);
   }
 
   private static FlowMessage overflow(String probe, int number, Worker worker, List<String> words) {
