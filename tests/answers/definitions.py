@@ -174,7 +174,7 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: st
     ]
     rows: dict[Any, dict[str, Any]] = {}
     for addr, host in hosts.items():
-        if not control(host):
+        if not host["work_weight"]:
             continue
         ports, sources = met(sent[addr], "dst_port"), met(sent[addr], "src_port")
         rows[addr] = {name: host[name] for name in names} | {
@@ -302,7 +302,7 @@ def indicators(
     good = {addr: sum(contacts.values()) for addr, contacts in judged.items()}
     row = {
         "hosts": len({addr for packet in packets for addr in (packet.src, packet.dst)}),
-        "report_hosts": sum(control(host) > 0 for host in hosts.values()),
+        "report_hosts": sum(host["work_weight"] > 0 for host in hosts.values()),
         "worms_us": sum(world.inside(addr, scope) for addr in worms),
         "worms_them": sum(not world.inside(addr, scope) for addr in worms),
         "udp_work_weight": max(map(udp_work_weight, hosts.values()), default=0),

@@ -48,6 +48,8 @@ final class HostStats {
   private static final int WORM_SYNS = 10;
 
   private final long[] stats;
+  private static final int CONTROL_BITS = 40;
+
   private int at;
 
   HostStats(long[] stats) {
@@ -114,7 +116,13 @@ final class HostStats {
 
   /** Whether it qualifies for the TCP port report, if there is room. */
   boolean isReported() {
-    return control() > 0 && tcpPackets() > 0;
+    return workWeight() > 0;
+  }
+
+  /** The order in which hosts enter the port report: by work weight, then by control packets. */
+  long reportOrder() {
+    long weight = Math.min(workWeight(), 0xffff);
+    return weight << CONTROL_BITS | Math.min(control(), (1L << CONTROL_BITS) - 1);
   }
 
   /** Flags of the TCP port report. */

@@ -27,7 +27,7 @@ final class Indicator extends Listed {
           "Distinct hosts with a work weight above 0: the length that the port report would have without its limit",
           "Ourmon's TCP port report",
           host -> host.isReported() ? 1 : 0,
-          "countIf(control > 0 AND tcp > 0)");
+          "countIf(work_weight > 0)");
   static final Indicator WORMS_US =
       new Indicator(
           2,
