@@ -33,7 +33,7 @@ final class Indicator extends Listed {
           2,
           "worms_us",
           "Local hosts with a work weight of 40 or more and at least 10 SYNs",
-          "Ourmon's worm count",
+          "Ourmon's worm count; the minimum of 10 SYNs is Weir's",
           host -> host.isWorm() && host.isLocal() ? 1 : 0,
           "countIf(syns >= 10 AND work_weight >= 40 AND local)");
   static final Indicator WORMS_THEM =
@@ -41,7 +41,7 @@ final class Indicator extends Listed {
           3,
           "worms_them",
           "Remote hosts with a work weight of 40 or more and at least 10 SYNs",
-          "Ourmon's worm count",
+          "Ourmon's worm count; the minimum of 10 SYNs is Weir's",
           host -> host.isWorm() && !host.isLocal() ? 1 : 0,
           "countIf(syns >= 10 AND work_weight >= 40 AND NOT local)");
   static final Indicator SCANNERS =
