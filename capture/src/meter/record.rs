@@ -9,7 +9,7 @@ use super::tcp::SegmentVerdict;
 use crate::app::names::Name;
 use crate::app::{AppSlot, NotInspected};
 use crate::filter::FilterCounts;
-use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
+use crate::packet::{IcmpRole, IpPacket, Quoted, protocol, quoted, tcp};
 use crate::volume::Volume;
 
 /// The packets that one end of a flow sent in one interval.
@@ -47,6 +47,8 @@ pub struct Events {
     /// Out-of-order TCP segments.
     pub out_of_order: u16,
     pub icmp_errors: u16,
+    /// The part of `icmp_errors` that quotes UDP.
+    pub icmp_errors_udp: u16,
 }
 
 /// The deltas of one biflow in one interval.
@@ -133,7 +135,16 @@ struct Extra {
 
 /// The extra fields of records that have none.
 static NOTHING: Extra = Extra {
-    events: [Events { syn: 0, synack: 0, fin: 0, rst: 0, retransmissions: 0, out_of_order: 0, icmp_errors: 0 }; 2],
+    events: [Events {
+        syn: 0,
+        synack: 0,
+        fin: 0,
+        rst: 0,
+        retransmissions: 0,
+        out_of_order: 0,
+        icmp_errors: 0,
+        icmp_errors_udp: 0,
+    }; 2],
     rtt_us: 0,
     quoted: 0,
     name: 0,
@@ -247,17 +258,19 @@ impl<K: Compact> Stored<K> {
         if let Some(tcp) = ip.tcp {
             events.flags(tcp.flags);
         }
-        let is_error = ip.icmp == IcmpRole::Error;
-        events.icmp_errors += u16::from(is_error);
+        let quoted = if ip.icmp == IcmpRole::Error { quoted(ip, layer3) } else { None };
+        events.icmp_errors += u16::from(ip.icmp == IcmpRole::Error);
+        events.icmp_errors_udp += u16::from(quoted.is_some_and(|quoted| quoted.protocol == protocol::UDP));
         events.retransmissions += u16::from(verdict.retransmission);
         events.out_of_order += u16::from(verdict.out_of_order);
-        let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors } = *events;
+        // No more errors quote UDP than there are errors.
+        let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors, icmp_errors_udp: _ } = *events;
         let full = [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX);
         if let Some(rtt_us) = verdict.rtt_us {
             extra.rtt_us = rtt_us;
         }
-        if is_error {
-            self.quote(extras, || quoted(ip, layer3));
+        if let Some(quoted) = quoted {
+            self.quote(extras, quoted);
         }
         full
     }
@@ -295,12 +308,10 @@ impl<K: Compact> Stored<K> {
     }
 
     /// Keeps the first quoted flow.
-    fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
+    fn quote(&mut self, extras: &mut Extras, quoted: Quoted) {
         if self.extra(extras).quoted == 0 {
-            if let Some(quoted) = quoted() {
-                extras.quoted.push(quoted);
-                extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
-            }
+            extras.quoted.push(quoted);
+            extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
         }
     }
 }
@@ -438,7 +449,9 @@ impl Records {
             stored.name(&mut self.extras, name);
         }
         stored.not_inspected = record.not_inspected;
-        stored.quote(&mut self.extras, || record.quoted);
+        if let Some(quoted) = record.quoted {
+            stored.quote(&mut self.extras, quoted);
+        }
         stored
     }
 
@@ -458,6 +471,6 @@ mod tests {
 
     #[test]
     fn records_are_small() {
-        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 44));
+        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 48));
     }
 }

@@ -1,4 +1,4 @@
-use super::record::Record;
+use super::record::{Events, Record};
 use super::*;
 use crate::packet::{Frame, LinkType, parse};
 use crate::testing as t;
@@ -158,6 +158,21 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
         assert_eq!(record.key.addresses[source][12..], A);
         assert_eq!((record.key.source_port(record.initiator.end), record.key.ports[1 - source]), (0, 8 * 256));
     }
+}
+
+#[test]
+fn icmp_errors_that_quote_udp_are_counted_apart() {
+    let mut meter = Meter::new(options()).unwrap();
+    let mut refused = |quoted: &[u8]| feed(&mut meter, START, &t::ipv4(B, A, 1, &t::icmp(3, 3, quoted)));
+    refused(&t::ipv4(A, B, 6, &t::tcp((1234, 80), t::SYN, 7, 0, b"")));
+    (0..9).for_each(|_| refused(&udp(A, B, (1234, 53))));
+    refused(b"");
+    let closed = finish(meter);
+    let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
+    let events = record.forward().events;
+    assert_eq!((events.icmp_errors, events.icmp_errors_udp), (11, 9));
+    assert_eq!(record.reverse().events, Events::default());
+    assert_eq!(record.quoted.unwrap().protocol, 6, "the first one");
 }
 
 #[test]

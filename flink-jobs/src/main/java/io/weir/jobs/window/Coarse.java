@@ -192,8 +192,7 @@ final class Coarse {
   }
 
   private static long flags(long attributes, boolean source, boolean sends) {
-    long flags =
-        attributes & (FlowTable.GUESS | FlowTable.IPV6 | FlowTable.ONE_WAY | FlowTable.QUOTES_UDP);
+    long flags = attributes & (FlowTable.GUESS | FlowTable.IPV6 | FlowTable.ONE_WAY);
     int site = source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE;
     int nation = source ? Enrichment.SRC_NATIONAL : Enrichment.DST_NATIONAL;
     if ((attributes & site) != 0) {

@@ -205,6 +205,11 @@ public final class FlowCursor {
     return half(FlowTable.ICMP_ERRORS, source);
   }
 
+  /** ICMP errors that an end sent and that quote UDP packets. */
+  public long icmpErrorsUdpSent(boolean source) {
+    return half(FlowTable.ICMP_ERRORS_UDP, source);
+  }
+
   // ---- enrichment and other attributes of the flow ----
 
   /** Number of an end's autonomous system, 0 unknown. */
@@ -244,11 +249,6 @@ public final class FlowCursor {
   /** Whether only probes declared to see one direction saw it. */
   public boolean isOneWay() {
     return is(FlowTable.ONE_WAY);
-  }
-
-  /** Whether its ICMP errors quote a UDP packet. */
-  public boolean quotesUdp() {
-    return is(FlowTable.QUOTES_UDP);
   }
 
   /** Whether an end is inside: at the probe's site, or over all probes inside the nation. */

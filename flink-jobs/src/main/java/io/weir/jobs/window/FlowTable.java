@@ -52,6 +52,12 @@ final class FlowTable {
   static final int RST = 12;
   static final int ICMP_ERRORS = 13;
 
+  /**
+   * The part of {@link #ICMP_ERRORS} that quotes UDP; packets with FIN and ICMP errors are of
+   * different protocols.
+   */
+  static final int ICMP_ERRORS_UDP = FIN;
+
   /** AS numbers of source and destination, 32 bits each. */
   static final int AS = 14;
 
@@ -71,7 +77,6 @@ final class FlowTable {
   /** Flags of {@link #ATTRIBUTES}; the lower six are those of {@link Enrichment#ends}. */
   static final int GUESS = 64;
 
-  static final int QUOTES_UDP = 128;
   static final int IPV6 = 256;
 
   /** Flag: only probes that are declared to see one direction saw the flow. */

@@ -8,7 +8,6 @@ import io.weir.jobs.operator.FlushingOperator;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import io.weir.proto.QuotedFlow;
 import io.weir.proto.RecordKind;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -25,7 +24,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
   private static final int MAX_ENTRIES = 20_000;
-  private static final int UDP = 17;
+  private static final int TCP = 6;
   private static final int MAX_SPARE = 16;
   private static final long[] NONE = {};
 
@@ -174,16 +173,16 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     entry[FlowTable.FIN] = both(flow.getFwdTcpFin(), flow.getRevTcpFin());
     entry[FlowTable.RST] = both(flow.getFwdTcpRst(), flow.getRevTcpRst());
     entry[FlowTable.ICMP_ERRORS] = both(flow.getFwdIcmpErrors(), flow.getRevIcmpErrors());
+    if (entry[FlowTable.ICMP_ERRORS] != 0 && flow.getProtocol() != TCP) {
+      entry[FlowTable.ICMP_ERRORS_UDP] =
+          both(flow.getFwdIcmpErrorsUdp(), flow.getRevIcmpErrorsUdp());
+    }
     entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | (known.dstAs[number] & 0xffffffffL);
     entry[FlowTable.CUSTOMER] =
         (long) known.srcCustomer[number] << 32 | (known.dstCustomer[number] & 0xffffffffL);
     flags |= flow.getInitiatorGuess() ? FlowTable.GUESS : 0;
     flags |= flow.getIpVersion() == 6 ? FlowTable.IPV6 : 0;
     flags |= known.oneWay ? FlowTable.ONE_WAY : 0;
-    if (flow.hasIcmpQuotedFlow()) {
-      QuotedFlow quoted = flow.getIcmpQuotedFlow();
-      flags |= quoted.getProtocol() == UDP ? FlowTable.QUOTES_UDP : 0;
-    }
     entry[FlowTable.ATTRIBUTES] =
         (long) flow.getApplicationId() << 48
             | (known.srcCountry[number] & 0xffffL) << 32
