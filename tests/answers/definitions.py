@@ -63,7 +63,7 @@ def flow_lists(packets: list[Packet]) -> dict[str, Answer]:
 
 
 def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, Answer]:
-    """Top hosts by octets received and sent, destination ports by octets both ways, AS and customers in and out."""
+    """Top hosts by octets received and sent, ports of services by octets both ways, AS and customers in and out."""
     hosts, systems, owners = Talkers(), Talkers(), Talkers()
     ports = {TCP: Talkers(), UDP: Talkers()}
     for packet in packets:
@@ -75,7 +75,9 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
             talkers.add(of(packet.src), packet, "out")
             talkers.add(of(packet.dst), packet, "in")
         if packet.protocol in ports:
-            ports[packet.protocol].add(packet.flow.dst_port, packet, "in" if packet.forward else "out")
+            flow, back = packet.flow, packet.flow.served_by_source
+            to_port = packet.forward != back
+            ports[packet.protocol].add(flow.src_port if back else flow.dst_port, packet, "in" if to_port else "out")
     whole = {"window_octets": sum(packet.octets for packet in packets), "window_packets": len(packets)}
     return {
         "host_in": hosts.answer("in_octets", whole),
@@ -147,7 +149,7 @@ def host_counts(packets: Iterable[Packet]) -> dict[str, Counter[str]]:
 
 
 def control(host: Counter[str]) -> int:
-    """Packets that make a work weight above 0, however small it is as a whole number."""
+    """Packets that the work weight compares with all."""
     return host["syn_sent"] + host["fin_sent"] + host["rst_recv"]
 
 

@@ -117,6 +117,8 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    countIf(f.flow_start = f.first_seen AND f.record_kind = 'flow') AS began,
                    min(f.initiator_guess) AS guess,
                    greatest(1, max(f.sampling_rate)) AS rate,
+                   max(f.record_kind = 'flow' AND f.initiator_guess
+                       AND if(f.service != 0, f.service != f.dst_port, f.src_port != 0 AND f.src_port < f.dst_port)) AS service_at_source,
                    any(p.one_way) AS one_way, any(p.rank) AS probe_rank,
                    max(p.site != '' AND s.site = p.site) AS src_at_site,
                    max(p.site != '' AND d.site = p.site) AS dst_at_site,
@@ -145,7 +147,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM observed AS c INNER JOIN observed AS o ON o.w = c.w AND o.both_ways = c.both_ways
             WHERE c.is_best AND c.one_way GROUP BY w, both_ways""",
         "national": f"""
-            SELECT w, {_ENTRY}, {joined}, {_ATTRIBUTES}, ipv6, first, began, guess,
+            SELECT w, {_ENTRY}, {joined}, {_ATTRIBUTES}, ipv6, first, began, guess, service_at_source,
                    one_way AND NOT ((c.fwd_packets = 0 AND c.other_fwd.2 > 0) OR (c.rev_packets = 0 AND c.other_rev.2 > 0))
                        AS one_way,
                    src_national, dst_national, nation_way
@@ -156,16 +158,16 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             UNION ALL
             SELECT w, {_ENTRY}, {", ".join(f"sum({name})" for name in _DIRECTED)},
                    {", ".join(f"max({name})" for name in _ATTRIBUTES.split(", "))}, max(ipv6), min(first), 0, min(guess),
-                   min(one_way), max(src_national), max(dst_national), max(nation_way)
+                   max(service_at_source), min(one_way), max(src_national), max(dst_national), max(nation_way)
             FROM seen WHERE okey != 0 GROUP BY w, {_ENTRY}, one_way""",
         "counted": f"""
             SELECT w, 'probe' AS scope, probe, toUInt32(0) AS customer, {_ENTRY}, {", ".join(_DIRECTED)}, {_ATTRIBUTES},
-                   ipv6, first, began, guess, one_way, src_at_site AS src_local, dst_at_site AS dst_local,
+                   ipv6, first, began, guess, service_at_source, one_way, src_at_site AS src_local, dst_at_site AS dst_local,
                    site_way AS way
             FROM seen
             UNION ALL
             SELECT w, if(of_customer = 0, 'all', 'customer'), '', of_customer, {_ENTRY}, {", ".join(_DIRECTED)},
-                   {_ATTRIBUTES}, ipv6, first, began, guess, one_way, src_national, dst_national,
+                   {_ATTRIBUTES}, ipv6, first, began, guess, service_at_source, one_way, src_national, dst_national,
                    multiIf(of_customer = 0, nation_way, src_customer != of_customer, 'in',
                            dst_customer != of_customer, 'out', 'internal')
             FROM national

@@ -158,6 +158,7 @@ final class Coarse {
     }
     int at = flow.place();
     boolean sends = source == forward;
+    boolean atSource = flow.isServiceAtSource();
     int into = sends ? FlowTable.SRC : FlowTable.DST;
     Arrays.fill(entry, 0);
     entry[into] = flow.high(source);
@@ -165,12 +166,12 @@ final class Coarse {
     entry[FlowTable.TUPLE] =
         FlowTable.tuple(
                 0,
-                flow.port(false),
+                flow.port(atSource),
                 flow.protocol(),
                 sends ? FlowTable.SOURCE_AND_PORT : FlowTable.DESTINATION_AND_PORT)
             | (flow.isIpv6() ? FlowTable.OVERFLOW_IPV6 : 0)
             | (owned ? 0 : FlowTable.ELSEWHERE)
-            | (forward ? 0 : FlowTable.BACK);
+            | (forward == atSource ? FlowTable.BACK : 0);
     entry[FlowTable.FWD_OCTETS] = octets;
     entry[FlowTable.FWD_PACKETS] = packets;
     for (int i = FlowTable.SYN; i <= FlowTable.ICMP_ERRORS; i++) {

@@ -246,6 +246,13 @@ public final class FlowCursor {
     return is(FlowTable.GUESS);
   }
 
+  /**
+   * Whether the service's port is the source's: the initiator is a guess, and this one is wrong.
+   */
+  public boolean isServiceAtSource() {
+    return isGuess() && is(FlowTable.SERVICE_AT_SOURCE);
+  }
+
   /** Whether only probes declared to see one direction saw it. */
   public boolean isOneWay() {
     return is(FlowTable.ONE_WAY);

@@ -79,6 +79,9 @@ final class FlowTable {
 
   static final int IPV6 = 256;
 
+  /** Flag of a flow whose initiator is a guess: the service is at the source's port. */
+  static final int SERVICE_AT_SOURCE = 512;
+
   /** Flag: only probes that are declared to see one direction saw the flow. */
   static final int ONE_WAY = 1024;
 

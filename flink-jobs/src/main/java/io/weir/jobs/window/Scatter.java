@@ -180,7 +180,13 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | (known.dstAs[number] & 0xffffffffL);
     entry[FlowTable.CUSTOMER] =
         (long) known.srcCustomer[number] << 32 | (known.dstCustomer[number] & 0xffffffffL);
-    flags |= flow.getInitiatorGuess() ? FlowTable.GUESS : 0;
+    if (flow.getInitiatorGuess()) {
+      flags |= FlowTable.GUESS;
+      flags |=
+          overflowKey == 0 && isServiceAtSource(flow, known.service[number])
+              ? FlowTable.SERVICE_AT_SOURCE
+              : 0;
+    }
     flags |= flow.getIpVersion() == 6 ? FlowTable.IPV6 : 0;
     flags |= known.oneWay ? FlowTable.ONE_WAY : 0;
     entry[FlowTable.ATTRIBUTES] =
@@ -193,6 +199,17 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
             intervalOffset + flow.getFirstSeenOffsetMs(),
             flow.getFlowAgeMs() == 0 && overflowKey == 0,
             flow.getSamplingRate());
+  }
+
+  /**
+   * Of a flow whose initiator is a guess, whether the service is at the source: the registered
+   * port, else the lower one.
+   */
+  private static boolean isServiceAtSource(Flow flow, short registered) {
+    int service = registered & 0xffff;
+    return service != 0
+        ? service != flow.getDstPort()
+        : flow.getSrcPort() < flow.getDstPort() && flow.getSrcPort() != 0;
   }
 
   private static long both(long forward, long reverse) {
