@@ -101,6 +101,27 @@ pub(super) const NONE: u32 = u32::MAX;
 /// waited for it.
 const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
 
+/// Times up to this far from the interval's start are kept exactly: 12 days, in ms.
+const EXACT_MS: i64 = 1 << 30;
+/// Steps in which later and earlier times are kept, ms; 32 bits then hold 139 years.
+const STEP_MS: i64 = 1 << 12;
+
+/// A time, ms after the interval's start, in 32 bits and in the same order: a packet may be late by any time.
+#[inline]
+pub(super) fn packed_ms(ms: i64) -> i32 {
+    let beyond = ms.saturating_sub(ms.clamp(-EXACT_MS, EXACT_MS));
+    let packed = if beyond == 0 { ms } else { ms.clamp(-EXACT_MS, EXACT_MS) + beyond / STEP_MS };
+    packed.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+/// The time that [`packed_ms`] packed.
+#[inline]
+fn unpacked_ms(packed: i32) -> i64 {
+    let ms = i64::from(packed);
+    let near = ms.clamp(-EXACT_MS, EXACT_MS);
+    near + (ms - near) * STEP_MS
+}
+
 /// A record as it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<K> {
@@ -108,7 +129,7 @@ pub(super) struct Stored<K> {
     /// By end.
     octets: [u32; 2],
     packets: [u32; 2],
-    /// ms after the interval's start.
+    /// As [`packed_ms`].
     first: i32,
     last: i32,
     /// Time of the flow's first packet in ms since the Unix epoch: low 32 bits, then high 32 bits.
@@ -205,8 +226,8 @@ impl<K: Compact> Stored<K> {
         }
     }
 
-    /// Counts packets of one end, within [`MOST_OCTETS`]; returns whether the record may be full. Times are ms after
-    /// the interval's start.
+    /// Counts packets of one end, within [`MOST_OCTETS`]; returns whether the record may be full. Times are those of
+    /// [`packed_ms`].
     #[inline]
     pub fn count(&mut self, sender: End, volume: Volume, first: i32, last: i32) -> bool {
         let end = usize::from(sender);
@@ -399,8 +420,8 @@ impl Records {
             key: stored.key.key(),
             initiator: stored.initiator,
             start_ms: i64::from(stored.start[1]) << 32 | i64::from(stored.start[0]),
-            first_ms: self.start_ms + i64::from(stored.first),
-            last_ms: self.start_ms + i64::from(stored.last),
+            first_ms: self.start_ms + unpacked_ms(stored.first),
+            last_ms: self.start_ms + unpacked_ms(stored.last),
             sent: [sent(0), sent(1)],
             handshake_rtt_us: extra.rtt_us,
             quoted: extra.quoted.checked_sub(1).map(|number| self.extras.quoted[number as usize]),
@@ -435,7 +456,7 @@ impl Records {
     }
 
     fn stored<K: Compact>(&mut self, record: &Record<'_>) -> Stored<K> {
-        let at = |ms: i64| (ms - self.start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        let at = |ms: i64| packed_ms(ms - self.start_ms);
         let mut stored = Stored::new(K::of(&record.key), record.initiator, record.start_ms, at(record.first_ms));
         stored.last = at(record.last_ms);
         stored.packets = record.sent.map(|sent| sent.packets);

@@ -199,6 +199,22 @@ fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
 }
 
 #[test]
+fn a_packet_may_be_late_by_any_time() {
+    const DAY: i64 = 86_400 * SECOND;
+    for days in [1, 12, 13, 60, 10_000] {
+        let mut meter = Meter::new(options()).unwrap();
+        feed(&mut meter, START + SECOND, &udp(A, B, (1, 2)));
+        feed(&mut meter, START - days * DAY, &udp(A, B, (1, 2)));
+        let closed = finish(meter);
+        assert_eq!(packets(&closed), [2]);
+        let record = closed[0].records.get(0);
+        let off = record.first_ms - (START - days * DAY) / 1_000_000;
+        assert!((0..if days < 13 { 1 } else { 4096 }).contains(&off), "{days} days late, and {off} ms off");
+        assert_eq!(record.last_ms, (START + SECOND) / 1_000_000);
+    }
+}
+
+#[test]
 fn a_flow_keeps_its_start_until_it_is_idle() {
     let mut meter = Meter::new(options()).unwrap();
     for at in [0, 15, 74, 135] {
