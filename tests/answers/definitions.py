@@ -349,22 +349,26 @@ def mixes(
     return {name: _mix(packets, number, top, scope) for name, (number, top) in dimensions.items()}
 
 
-def _beginnings(packets: list[Packet]) -> set[int]:
-    """Ids of the packets with which flows count: the first that the flow's source sent in the window of 30 s in which the
-    flow began, or the flow's first packet if there is none."""
+def _beginnings(packets: list[Packet], scope: str) -> set[int]:
+    """Ids of the packets with which flows count: the first of each end in the window of 30 s in which the flow began; if
+    all of the flow's packets are of one direction, that of its source, or the other end's if there is none."""
     found = {id(packet.flow): packet for packet in packets if packet.begins}
-    sent: dict[int, Packet] = {}
+    sent: dict[tuple[int, bool], Packet] = {}
     for packet in packets:
         first = found.get(id(packet.flow))
-        if first and packet.forward and packet.at // (30 * SECOND) == first.at // (30 * SECOND):
-            sent.setdefault(id(packet.flow), packet)
-    return {id(packet) for packet in (found | sent).values()}
+        if first and packet.at // (30 * SECOND) == first.at // (30 * SECOND):
+            sent.setdefault((id(packet.flow), packet.forward), packet)
+    return {
+        id(packet)
+        for (flow, forward), packet in sent.items()
+        if forward or (flow, True) not in sent or direction(packet, scope) in ("in", "out")
+    }
 
 
 def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope: str) -> Answer:
     sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     whole: dict[str, Counter[str]] = defaultdict(Counter)
-    begun = _beginnings(packets)
+    begun = _beginnings(packets, scope)
     for packet in packets:
         way = direction(packet, scope)
         for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(id(packet) in begun))):

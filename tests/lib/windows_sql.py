@@ -193,7 +193,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM counted WHERE fwd_packets > 0
             UNION ALL
             SELECT intDiv(w, 300) * 300 AS w, scope, probe, customer, transform(way, ['in', 'out'], ['out', 'in'], way),
-                   application, ipv6, okey, rev_octets, rev_packets, if(fwd_packets > 0, 0, began),
+                   application, ipv6, okey, rev_octets, rev_packets, if(fwd_packets > 0 AND way NOT IN ('in', 'out'), 0, began),
                    dst_as, src_as, dst_country, src_country, dst_customer, src_customer
             FROM counted WHERE rev_packets > 0""",
     } | _hosts(first, last, window, answer)
