@@ -168,13 +168,20 @@ simulate-agent: ## Simulated packets and clocks around the agent, held against p
 	@capture/path.sh
 	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
 
-mutants: mutants-$(or $(PART),capture) ## Changes of the agent that its tests would not notice (PART=capture, MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=)
+mutants: mutants-$(or $(PART),capture) ## Changes that no test would notice: of the agent (MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=) or of the jobs (PART=jobs, ONLY=sink.*, T=)
 
 mutants-capture:
 	@capture/path.sh
 	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants --version 27.1.0
 	@cargo run --quiet --locked --manifest-path capture/mutants/Cargo.toml --target-dir .weir/mutants/tool -- \
 	  $(if $(MUTANTS),--only '$(MUTANTS)') $(if $(T),--tests '$(T)') $(if $(DRAWN),--drawn $(DRAWN)) $(if $(SEED),--seed $(SEED)) $(if $(AGAIN),--again) $(if $(LANES),--lanes $(LANES))
+
+# Without the tests of the tag "engine", which run many operators or a cluster.
+mutants-jobs: $(VENVS)/stack/.stamp
+	@mkdir -p .weir/mutants/jobs
+	cd flink-jobs && mvn -q -B -Pmutants test-compile org.pitest:pitest-maven:mutationCoverage \
+	  -Dmutants.classes='io.weir.jobs.$(or $(ONLY),*)' $(if $(T),-Dmutants.tests='io.weir.jobs.*$(T)*Test') -Dmutants.threads=$(or $(LANES),1)
+	@$(TESTS) tests/lib/jobs_mutants.py
 
 check-captures: build ## Every public capture through the agent, held against tshark
 	$(TESTS) tests/peers/check_captures.py
@@ -212,4 +219,4 @@ help: ## This list
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
-  simulate simulate-agent simulate-collector mutants mutants-capture
+  simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

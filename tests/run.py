@@ -170,6 +170,7 @@ def parts(what: str) -> list[Part]:
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("agent", ".", ["make simulate-agent SEEDS=20000"], nice=5),
             Part("mutants", ".", ["make mutants PART=capture"], nice=5),
+            Part("mutants-jobs", ".", ["make mutants PART=jobs"], nice=5),
             Part("answers", ".", ["make check-answers", "make check-answers-seeded"]),
             Part("captures", ".", ["make check-captures"]),
             Part("exports", ".", ["make check-exports"]),

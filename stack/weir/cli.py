@@ -55,6 +55,7 @@ for command in (
 _probe = _group("probe", "Enrol probes. Example: weir probe add border --workers 4")
 _probe.command("add")(probes.add)
 _probe.command("set")(probes.set_)
+_probe.command("remove")(probes.remove)
 _probe.command("list")(probes.list_)
 
 _letters = _group("dead-letters", "Messages that a reader refused. Example: weir dead-letters list")

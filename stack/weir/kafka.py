@@ -68,6 +68,26 @@ def create_topics(brokers: str, probe: str | None = None, workers: int = 1) -> l
     return made
 
 
+def topics_of(probe: str) -> list[str]:
+    """The names of a probe's own topics."""
+    return [topic["name"].replace("<probe>", probe) for topic in declared_topics() if "<probe>" in topic["name"]]
+
+
+def delete_topics(brokers: str, probe: str) -> list[str]:
+    """Delete a probe's own topics, with the messages in them; returns those that existed."""
+    client = admin(brokers)
+    try:
+        present = client.list_topics(timeout=10).topics
+        names = [name for name in topics_of(probe) if name in present]
+        for future in client.delete_topics(names).values() if names else []:
+            future.result()
+    except KafkaException as error:
+        raise WeirError(
+            f"Kafka did not delete the topics of {probe}: {error}", hint="try: weir status", status=1
+        ) from error
+    return names
+
+
 def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
     """Every partition of the topics whose names begin with `prefix`."""
     topics = admin(brokers).list_topics(timeout=10).topics

@@ -54,6 +54,12 @@ def declare(
     return after
 
 
+def undeclare(brokers: str, name: str) -> None:
+    """Remove the declaration of a probe, if there is one."""
+    if name in declared(brokers) and kafka.publish(brokers, TOPIC, [(name, None)]) != 1:
+        raise WeirError(f"{TOPIC} did not accept the removal of {name}", hint="try: weir status", status=1)
+
+
 def enrolled(store: ClickHouse) -> list[dict[str, Any]]:
     """The enrolled probes, each with the time it last published and the version of its agent."""
     return store.rows(

@@ -13,7 +13,7 @@ from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import migrate
-from weir.probes import Declaration, declare
+from weir.probes import Declaration, declare, undeclare
 from weir.services import Service, agent, all_services
 from weir.stages import Stages
 from weir.supervisor import Supervisor
@@ -142,6 +142,24 @@ def enrol(
     }
     connect(stack, "writer").execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
     return made
+
+
+def retire(stack: Stack, name: str) -> list[str]:
+    """Delete a probe's topics, its declaration and its row in `probes`; returns the topics. Stored records stay.
+
+    Raises WeirError if no such probe is enrolled.
+    """
+    store = connect(stack, "admin")
+    known = (
+        store.rows(f"SELECT probe FROM probes FINAL WHERE probe = '{name}'") if kafka.PROBE_NAME.fullmatch(name) else []
+    )
+    if not known:
+        raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
+    # Last the row, so that an interrupted removal can be repeated.
+    deleted = kafka.delete_topics(stack.brokers, name)
+    undeclare(stack.brokers, name)
+    store.execute(f"ALTER TABLE probes DELETE WHERE probe = '{name}' SETTINGS mutations_sync = 2")
+    return deleted
 
 
 def describe_probe(stack: Stack, name: str, site: str | None, rank: int | None, one_way: bool | None) -> Declaration:

@@ -63,7 +63,7 @@ def flow_lists(packets: list[Packet]) -> dict[str, Answer]:
 
 
 def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, Answer]:
-    """Top hosts by octets received and sent, destination ports by octets both ways, AS and customers in and out."""
+    """Top hosts by octets received and sent, ports of services by octets both ways, AS and customers in and out."""
     hosts, systems, owners = Talkers(), Talkers(), Talkers()
     ports = {TCP: Talkers(), UDP: Talkers()}
     for packet in packets:
@@ -75,7 +75,9 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
             talkers.add(of(packet.src), packet, "out")
             talkers.add(of(packet.dst), packet, "in")
         if packet.protocol in ports:
-            ports[packet.protocol].add(packet.flow.dst_port, packet, "in" if packet.forward else "out")
+            flow, back = packet.flow, packet.flow.served_by_source
+            to_port = packet.forward != back
+            ports[packet.protocol].add(flow.src_port if back else flow.dst_port, packet, "in" if to_port else "out")
     whole = {"window_octets": sum(packet.octets for packet in packets), "window_packets": len(packets)}
     return {
         "host_in": hosts.answer("in_octets", whole),
@@ -147,7 +149,7 @@ def host_counts(packets: Iterable[Packet]) -> dict[str, Counter[str]]:
 
 
 def control(host: Counter[str]) -> int:
-    """Packets that make a work weight above 0, however small it is as a whole number."""
+    """Packets that the work weight compares with all."""
     return host["syn_sent"] + host["fin_sent"] + host["rst_recv"]
 
 
@@ -174,7 +176,7 @@ def port_report(packets: list[Packet], hosts: dict[str, Counter[str]], scope: st
     ]
     rows: dict[Any, dict[str, Any]] = {}
     for addr, host in hosts.items():
-        if not control(host):
+        if not host["work_weight"]:
             continue
         ports, sources = met(sent[addr], "dst_port"), met(sent[addr], "src_port")
         rows[addr] = {name: host[name] for name in names} | {
@@ -302,7 +304,7 @@ def indicators(
     good = {addr: sum(contacts.values()) for addr, contacts in judged.items()}
     row = {
         "hosts": len({addr for packet in packets for addr in (packet.src, packet.dst)}),
-        "report_hosts": sum(control(host) > 0 for host in hosts.values()),
+        "report_hosts": sum(host["work_weight"] > 0 for host in hosts.values()),
         "worms_us": sum(world.inside(addr, scope) for addr in worms),
         "worms_them": sum(not world.inside(addr, scope) for addr in worms),
         "udp_work_weight": max(map(udp_work_weight, hosts.values()), default=0),
@@ -347,22 +349,26 @@ def mixes(
     return {name: _mix(packets, number, top, scope) for name, (number, top) in dimensions.items()}
 
 
-def _beginnings(packets: list[Packet]) -> set[int]:
-    """Ids of the packets with which flows count: the first that the flow's source sent in the window of 30 s in which the
-    flow began, or the flow's first packet if there is none."""
+def _beginnings(packets: list[Packet], scope: str) -> set[int]:
+    """Ids of the packets with which flows count: the first of each end in the window of 30 s in which the flow began; if
+    all of the flow's packets are of one direction, that of its source, or the other end's if there is none."""
     found = {id(packet.flow): packet for packet in packets if packet.begins}
-    sent: dict[int, Packet] = {}
+    sent: dict[tuple[int, bool], Packet] = {}
     for packet in packets:
         first = found.get(id(packet.flow))
-        if first and packet.forward and packet.at // (30 * SECOND) == first.at // (30 * SECOND):
-            sent.setdefault(id(packet.flow), packet)
-    return {id(packet) for packet in (found | sent).values()}
+        if first and packet.at // (30 * SECOND) == first.at // (30 * SECOND):
+            sent.setdefault((id(packet.flow), packet.forward), packet)
+    return {
+        id(packet)
+        for (flow, forward), packet in sent.items()
+        if forward or (flow, True) not in sent or direction(packet, scope) in ("in", "out")
+    }
 
 
 def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope: str) -> Answer:
     sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     whole: dict[str, Counter[str]] = defaultdict(Counter)
-    begun = _beginnings(packets)
+    begun = _beginnings(packets, scope)
     for packet in packets:
         way = direction(packet, scope)
         for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(id(packet) in begun))):

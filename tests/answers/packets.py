@@ -6,7 +6,10 @@ Nothing here knows Weir's records: a packet's fields come from tshark, one line 
 
 from __future__ import annotations
 
+import csv
+import functools
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +43,16 @@ FIELDS = [
 Key = tuple[str, int, str, int, int]
 
 
+@functools.cache
+def services() -> dict[int, set[int]]:
+    """Ports that are registered for a service, by protocol."""
+    found: dict[int, set[int]] = defaultdict(set)
+    with (Path(__file__).resolve().parents[2] / "schemas/services.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            found[int(row["protocol"])].add(int(row["port"]))
+    return found
+
+
 @dataclass(eq=False)
 class Flow:
     """Packets with the same addresses, ports, protocol and VLAN, in both directions, until idle."""
@@ -57,6 +70,13 @@ class Flow:
     def key(self) -> Key:
         """The five-tuple, the initiator first."""
         return self.src, self.src_port, self.dst, self.dst_port, self.protocol
+
+    @property
+    def served_by_source(self) -> bool:
+        """Whether the service's port is the source's: the beginning was missed, and the destination's port is not
+        registered, but the source's is, or neither is and the source's is lower."""
+        mine, theirs = (port in services()[self.protocol] for port in (self.src_port, self.dst_port))
+        return self.guess and not theirs and (mine or self.src_port < self.dst_port)
 
 
 @dataclass(eq=False)

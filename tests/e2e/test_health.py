@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from harness import BENCH, CHECKOUT, RunningStack, eventually, schemas
+from weir import kafka
 from weir.demo_traffic import write_capture
+from weir.probes import declared
 
 #: Windows that wait only briefly.
 OWN_STACK = {"national_delay": "2s"}
@@ -95,6 +97,25 @@ def test_a_silent_probe_opens_an_alert_and_its_return_closes_it(stack: RunningSt
         )[0]
     assert row["version"] >= 2
     eventually(lambda: _published(stack, opened["id"])[-1].closed_ms > message.opened_ms, "it closed on weir.alerts")
+
+
+def test_a_removed_probe_is_no_longer_expected(stack: RunningStack) -> None:
+    stack.enrol("retired", 1, "--site", "gone")
+    eventually(lambda: stack.ledger("retired"), "intervals without messages", 90)
+    done = stack.weir("probe", "remove", "retired", "--yes")
+    assert done.status == 0, done.out
+    assert "weir.flows.retired" in done.out
+    assert not [name for name in kafka.admin(stack.stack.brokers).list_topics(timeout=10).topics if "retired" in name]
+    assert "retired" not in declared(stack.stack.brokers)
+    assert not stack.store.rows("SELECT * FROM v_probes WHERE probe = 'retired'")
+    again = stack.weir("probe", "remove", "retired", "--yes")
+    assert again.status == 2, again.out
+    # The jobs read the list of topics every few seconds; then they expect no further interval, and go on with the others.
+    time.sleep(10)
+    last = stack.ledger("retired")[-1]["at"]
+    others = len(stack.ledger("skewed"))
+    eventually(lambda: len(stack.ledger("skewed")) > others + 20, "intervals of another probe", 90)
+    assert stack.ledger("retired")[-1]["at"] == last
 
 
 def test_a_clock_that_is_behind_is_told_by_kafkas(stack: RunningStack) -> None:

@@ -79,6 +79,7 @@ class Way:
     fin: int = 0
     rst: int = 0
     icmp_errors: int = 0
+    icmp_errors_udp: int = 0
 
     def sampled(self, rate: int, chance: random.Random) -> Way:
         """The same traffic as a probe that samples one packet in `rate` reports it, scaled up."""
@@ -93,7 +94,8 @@ class Way:
         counts = {
             name: min(packets, thinned(getattr(self, name))) for name in ("syn", "synack", "fin", "rst", "icmp_errors")
         }
-        return Way(packets=packets, octets=packets * size, **counts)
+        udp = min(counts["icmp_errors"], thinned(self.icmp_errors_udp))
+        return Way(packets=packets, octets=packets * size, icmp_errors_udp=udp, **counts)
 
 
 @dataclass
@@ -161,6 +163,7 @@ class Seen:
             setattr(flow, f"{prefix}_packets", way.packets)
             setattr(flow, f"{prefix}_octets", way.octets)
             setattr(flow, f"{prefix}_icmp_errors", way.icmp_errors)
+            setattr(flow, f"{prefix}_icmp_errors_udp", way.icmp_errors_udp)
             for name in ("syn", "synack", "fin", "rst"):
                 setattr(flow, f"{prefix}_tcp_{name}", getattr(way, name))
         if self.quoted:
@@ -294,6 +297,7 @@ def _flow(chance: random.Random) -> Seen:
         if protocol in (ICMP, ICMP6):
             if chance.random() < 0.5:
                 forward.icmp_errors, quoted = forward.packets, chance.choice((UDP, TCP))
+                forward.icmp_errors_udp = chance.randint(0, forward.packets)
                 ports = (0, 3 * 256 + 3)
             else:
                 ports = (0, 8 * 256)
@@ -410,9 +414,10 @@ def _scans(tick: int) -> Iterable[Seen]:
 def _errors(chance: random.Random) -> Iterable[Seen]:
     for host in range(1, 40):
         errors = chance.randint(1, 5)
-        quoted = UDP if host % 3 else TCP
-        yield Seen(f"198.51.100.{host}", "10.1.0.68", 0, 3 * 256 + 3, ICMP, Way(errors, 56 * errors, icmp_errors=errors),
-                   Way(), quoted=quoted)  # fmt: skip
+        udp = chance.randint(0, errors)
+        way = Way(errors, 56 * errors, icmp_errors=errors, icmp_errors_udp=udp)
+        # The first error that a record counted quotes TCP.
+        yield Seen(f"198.51.100.{host}", "10.1.0.68", 0, 3 * 256 + 3, ICMP, way, Way(), quoted=TCP)
         yield Seen("10.1.0.69", f"198.51.100.{host}", 0, 8 * 256, ICMP, Way(1, 84), Way(1, 84))
 
 

@@ -23,7 +23,7 @@ DATABASE = "plain_sql"
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 # Columns of a flow that are counted by direction.
-_COUNTS = ("octets", "packets", "tcp_syn", "tcp_synack", "tcp_fin", "tcp_rst", "icmp_errors")
+_COUNTS = ("octets", "packets", "tcp_syn", "tcp_synack", "tcp_fin", "tcp_rst", "icmp_errors", "icmp_errors_udp")
 _DIRECTED = [f"{way}_{count}" for way in ("fwd", "rev") for count in _COUNTS]
 _TUPLE = "src_addr, dst_addr, src_port, dst_port, protocol"
 # Key of the entries of one window and probe: five-tuple; for overflow records also their aggregation key.
@@ -94,7 +94,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    {mine}_port AS own_port, {theirs}_port AS peer_port, {mine}_local AS local,
                    {"1" if source else "0"} AS is_source,
                    {", ".join(f"{out}_{c} AS {c}_sent, {back}_{c} AS {c}_received" for c in _COUNTS)},
-                   first, one_way, guess, quotes_udp
+                   first, one_way, guess
             FROM counted"""
 
     return {
@@ -117,7 +117,8 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    countIf(f.flow_start = f.first_seen AND f.record_kind = 'flow') AS began,
                    min(f.initiator_guess) AS guess,
                    greatest(1, max(f.sampling_rate)) AS rate,
-                   max(f.icmp_quoted_protocol = 17) AS quotes_udp,
+                   max(f.record_kind = 'flow' AND f.initiator_guess
+                       AND if(f.service != 0, f.service != f.dst_port, f.src_port != 0 AND f.src_port < f.dst_port)) AS service_at_source,
                    any(p.one_way) AS one_way, any(p.rank) AS probe_rank,
                    max(p.site != '' AND s.site = p.site) AS src_at_site,
                    max(p.site != '' AND d.site = p.site) AS dst_at_site,
@@ -146,7 +147,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM observed AS c INNER JOIN observed AS o ON o.w = c.w AND o.both_ways = c.both_ways
             WHERE c.is_best AND c.one_way GROUP BY w, both_ways""",
         "national": f"""
-            SELECT w, {_ENTRY}, {joined}, {_ATTRIBUTES}, ipv6, first, began, guess, quotes_udp,
+            SELECT w, {_ENTRY}, {joined}, {_ATTRIBUTES}, ipv6, first, began, guess, service_at_source,
                    one_way AND NOT ((c.fwd_packets = 0 AND c.other_fwd.2 > 0) OR (c.rev_packets = 0 AND c.other_rev.2 > 0))
                        AS one_way,
                    src_national, dst_national, nation_way
@@ -157,16 +158,16 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             UNION ALL
             SELECT w, {_ENTRY}, {", ".join(f"sum({name})" for name in _DIRECTED)},
                    {", ".join(f"max({name})" for name in _ATTRIBUTES.split(", "))}, max(ipv6), min(first), 0, min(guess),
-                   max(quotes_udp), min(one_way), max(src_national), max(dst_national), max(nation_way)
+                   max(service_at_source), min(one_way), max(src_national), max(dst_national), max(nation_way)
             FROM seen WHERE okey != 0 GROUP BY w, {_ENTRY}, one_way""",
         "counted": f"""
             SELECT w, 'probe' AS scope, probe, toUInt32(0) AS customer, {_ENTRY}, {", ".join(_DIRECTED)}, {_ATTRIBUTES},
-                   ipv6, first, began, guess, quotes_udp, one_way, src_at_site AS src_local, dst_at_site AS dst_local,
+                   ipv6, first, began, guess, service_at_source, one_way, src_at_site AS src_local, dst_at_site AS dst_local,
                    site_way AS way
             FROM seen
             UNION ALL
             SELECT w, if(of_customer = 0, 'all', 'customer'), '', of_customer, {_ENTRY}, {", ".join(_DIRECTED)},
-                   {_ATTRIBUTES}, ipv6, first, began, guess, quotes_udp, one_way, src_national, dst_national,
+                   {_ATTRIBUTES}, ipv6, first, began, guess, service_at_source, one_way, src_national, dst_national,
                    multiIf(of_customer = 0, nation_way, src_customer != of_customer, 'in',
                            dst_customer != of_customer, 'out', 'internal')
             FROM national
@@ -192,7 +193,7 @@ def _steps(first: int, last: int, window: int, answer: int) -> dict[str, str]:
             FROM counted WHERE fwd_packets > 0
             UNION ALL
             SELECT intDiv(w, 300) * 300 AS w, scope, probe, customer, transform(way, ['in', 'out'], ['out', 'in'], way),
-                   application, ipv6, okey, rev_octets, rev_packets, if(fwd_packets > 0, 0, began),
+                   application, ipv6, okey, rev_octets, rev_packets, if(fwd_packets > 0 AND way NOT IN ('in', 'out'), 0, began),
                    dst_as, src_as, dst_country, src_country, dst_customer, src_customer
             FROM counted WHERE rev_packets > 0""",
     } | _hosts(first, last, window, answer)
@@ -212,7 +213,7 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    sumIf(packets_sent, tcp) AS tcp_sent, sumIf(packets_received, tcp) AS tcp_recv,
                    sumIf(packets_sent, protocol = 17 AND NOT one_way) AS udp_sent,
                    sum(icmp_errors_sent) AS icmp_sent, sum(icmp_errors_received) AS icmp_recv,
-                   sumIf(icmp_errors_received, quotes_udp) AS icmp_recv_udp,
+                   sum(icmp_errors_udp_received) AS icmp_recv_udp,
                    sumIf(packets_sent + packets_received, okey != 0) AS overflow_packets,
                    sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets{own}
             FROM (SELECT *, protocol = 6 AND NOT one_way AS tcp FROM ends WHERE scope != 'customer')

@@ -178,7 +178,9 @@ impl Input {
         for file in &files {
             warn_if_broken(&file.path, file.survey.broken, file.survey.packets);
         }
-        Ok(Input::Files(Plan::new(files, args.keep_time, args.speed, wall_clock_ns())))
+        let plan = Plan::new(files, args.keep_time, args.speed, wall_clock_ns());
+        plan.notes.iter().for_each(|note| tracing::warn!("{note}"));
+        Ok(Input::Files(plan))
     }
 
     /// Shift added to the packets' times, in ms.

@@ -4,6 +4,7 @@ use crate::line::capture::Outcome;
 use crate::packet::Cause;
 use crate::volume::Volume;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// The sums of all workers.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +89,11 @@ impl Summary {
             published.batches,
             published.closings,
         );
+        if self.time_shift_ms != 0 {
+            let moved = humantime::format_duration(Duration::from_secs(self.time_shift_ms.unsigned_abs() / 1000));
+            let way = if self.time_shift_ms < 0 { "back" } else { "on" };
+            text += &format!("  packet times moved {way} by {moved}\n");
+        }
         text
     }
 

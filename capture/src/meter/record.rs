@@ -9,7 +9,7 @@ use super::tcp::SegmentVerdict;
 use crate::app::names::Name;
 use crate::app::{AppSlot, NotInspected};
 use crate::filter::FilterCounts;
-use crate::packet::{IcmpRole, IpPacket, Quoted, quoted, tcp};
+use crate::packet::{IcmpRole, IpPacket, Quoted, protocol, quoted, tcp};
 use crate::volume::Volume;
 
 /// The packets that one end of a flow sent in one interval.
@@ -47,6 +47,8 @@ pub struct Events {
     /// Out-of-order TCP segments.
     pub out_of_order: u16,
     pub icmp_errors: u16,
+    /// The part of `icmp_errors` that quotes UDP.
+    pub icmp_errors_udp: u16,
 }
 
 /// The deltas of one biflow in one interval.
@@ -99,6 +101,27 @@ pub(super) const NONE: u32 = u32::MAX;
 /// waited for it.
 const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
 
+/// Times up to this far from the interval's start are kept exactly: 12 days, in ms.
+const EXACT_MS: i64 = 1 << 30;
+/// Steps in which later and earlier times are kept, ms; 32 bits then hold 139 years.
+const STEP_MS: i64 = 1 << 12;
+
+/// A time, ms after the interval's start, in 32 bits and in the same order: a packet may be late by any time.
+#[inline]
+pub(super) fn packed_ms(ms: i64) -> i32 {
+    let beyond = ms.saturating_sub(ms.clamp(-EXACT_MS, EXACT_MS));
+    let packed = if beyond == 0 { ms } else { ms.clamp(-EXACT_MS, EXACT_MS) + beyond / STEP_MS };
+    packed.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+/// The time that [`packed_ms`] packed.
+#[inline]
+fn unpacked_ms(packed: i32) -> i64 {
+    let ms = i64::from(packed);
+    let near = ms.clamp(-EXACT_MS, EXACT_MS);
+    near + (ms - near) * STEP_MS
+}
+
 /// A record as it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored<K> {
@@ -106,7 +129,7 @@ pub(super) struct Stored<K> {
     /// By end.
     octets: [u32; 2],
     packets: [u32; 2],
-    /// ms after the interval's start.
+    /// As [`packed_ms`].
     first: i32,
     last: i32,
     /// Time of the flow's first packet in ms since the Unix epoch: low 32 bits, then high 32 bits.
@@ -133,7 +156,16 @@ struct Extra {
 
 /// The extra fields of records that have none.
 static NOTHING: Extra = Extra {
-    events: [Events { syn: 0, synack: 0, fin: 0, rst: 0, retransmissions: 0, out_of_order: 0, icmp_errors: 0 }; 2],
+    events: [Events {
+        syn: 0,
+        synack: 0,
+        fin: 0,
+        rst: 0,
+        retransmissions: 0,
+        out_of_order: 0,
+        icmp_errors: 0,
+        icmp_errors_udp: 0,
+    }; 2],
     rtt_us: 0,
     quoted: 0,
     name: 0,
@@ -194,8 +226,8 @@ impl<K: Compact> Stored<K> {
         }
     }
 
-    /// Counts packets of one end, within [`MOST_OCTETS`]; returns whether the record may be full. Times are ms after
-    /// the interval's start.
+    /// Counts packets of one end, within [`MOST_OCTETS`]; returns whether the record may be full. Times are those of
+    /// [`packed_ms`].
     #[inline]
     pub fn count(&mut self, sender: End, volume: Volume, first: i32, last: i32) -> bool {
         let end = usize::from(sender);
@@ -247,17 +279,19 @@ impl<K: Compact> Stored<K> {
         if let Some(tcp) = ip.tcp {
             events.flags(tcp.flags);
         }
-        let is_error = ip.icmp == IcmpRole::Error;
-        events.icmp_errors += u16::from(is_error);
+        let quoted = if ip.icmp == IcmpRole::Error { quoted(ip, layer3) } else { None };
+        events.icmp_errors += u16::from(ip.icmp == IcmpRole::Error);
+        events.icmp_errors_udp += u16::from(quoted.is_some_and(|quoted| quoted.protocol == protocol::UDP));
         events.retransmissions += u16::from(verdict.retransmission);
         events.out_of_order += u16::from(verdict.out_of_order);
-        let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors } = *events;
+        // No more errors quote UDP than there are errors.
+        let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors, icmp_errors_udp: _ } = *events;
         let full = [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX);
         if let Some(rtt_us) = verdict.rtt_us {
             extra.rtt_us = rtt_us;
         }
-        if is_error {
-            self.quote(extras, || quoted(ip, layer3));
+        if let Some(quoted) = quoted {
+            self.quote(extras, quoted);
         }
         full
     }
@@ -295,12 +329,10 @@ impl<K: Compact> Stored<K> {
     }
 
     /// Keeps the first quoted flow.
-    fn quote(&mut self, extras: &mut Extras, quoted: impl FnOnce() -> Option<Quoted>) {
+    fn quote(&mut self, extras: &mut Extras, quoted: Quoted) {
         if self.extra(extras).quoted == 0 {
-            if let Some(quoted) = quoted() {
-                extras.quoted.push(quoted);
-                extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
-            }
+            extras.quoted.push(quoted);
+            extras.extras[self.extra as usize].quoted = extras.quoted.len() as u32;
         }
     }
 }
@@ -388,8 +420,8 @@ impl Records {
             key: stored.key.key(),
             initiator: stored.initiator,
             start_ms: i64::from(stored.start[1]) << 32 | i64::from(stored.start[0]),
-            first_ms: self.start_ms + i64::from(stored.first),
-            last_ms: self.start_ms + i64::from(stored.last),
+            first_ms: self.start_ms + unpacked_ms(stored.first),
+            last_ms: self.start_ms + unpacked_ms(stored.last),
             sent: [sent(0), sent(1)],
             handshake_rtt_us: extra.rtt_us,
             quoted: extra.quoted.checked_sub(1).map(|number| self.extras.quoted[number as usize]),
@@ -424,7 +456,7 @@ impl Records {
     }
 
     fn stored<K: Compact>(&mut self, record: &Record<'_>) -> Stored<K> {
-        let at = |ms: i64| (ms - self.start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        let at = |ms: i64| packed_ms(ms - self.start_ms);
         let mut stored = Stored::new(K::of(&record.key), record.initiator, record.start_ms, at(record.first_ms));
         stored.last = at(record.last_ms);
         stored.packets = record.sent.map(|sent| sent.packets);
@@ -438,7 +470,9 @@ impl Records {
             stored.name(&mut self.extras, name);
         }
         stored.not_inspected = record.not_inspected;
-        stored.quote(&mut self.extras, || record.quoted);
+        if let Some(quoted) = record.quoted {
+            stored.quote(&mut self.extras, quoted);
+        }
         stored
     }
 
@@ -458,6 +492,6 @@ mod tests {
 
     #[test]
     fn records_are_small() {
-        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 44));
+        assert_eq!((size_of::<Stored<V4>>(), size_of::<Stored<V6>>(), size_of::<Extra>()), (56, 80, 48));
     }
 }

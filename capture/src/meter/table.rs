@@ -8,7 +8,7 @@
 use super::index::Index;
 use super::key::{Compact, End, Initiator};
 use super::memory::{self, Lines, place};
-use super::record::{Extras, NONE, Stored, cost, is_event};
+use super::record::{Extras, NONE, Stored, cost, is_event, packed_ms};
 use super::tcp::{Connection, First, SegmentVerdict, end};
 use crate::app::{AppPacket, AppSlot, Apps};
 use crate::packet::{IpPacket, tcp};
@@ -243,7 +243,7 @@ impl<K: Compact> FlowTable<K> {
         let packet = AppPacket { ip, l3: arriving.layer3, l4: transport, from_initiator, time_ms };
         let learnt = apps.packet(&mut flow.app, &packet);
         let parity = (interval & 1) as usize;
-        let at = |ms: i64| (ms - start_ms).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        let at = |ms: i64| packed_ms(ms - start_ms);
         if flow.intervals[parity] != interval as u16 {
             if records.len() >= room.records {
                 return Counted::NoRoom(new);

@@ -1,4 +1,4 @@
-use super::record::Record;
+use super::record::{Events, Record};
 use super::*;
 use crate::packet::{Frame, LinkType, parse};
 use crate::testing as t;
@@ -161,6 +161,21 @@ fn ping_is_one_biflow_whichever_side_is_seen_first() {
 }
 
 #[test]
+fn icmp_errors_that_quote_udp_are_counted_apart() {
+    let mut meter = Meter::new(options()).unwrap();
+    let mut refused = |quoted: &[u8]| feed(&mut meter, START, &t::ipv4(B, A, 1, &t::icmp(3, 3, quoted)));
+    refused(&t::ipv4(A, B, 6, &t::tcp((1234, 80), t::SYN, 7, 0, b"")));
+    (0..9).for_each(|_| refused(&udp(A, B, (1234, 53))));
+    refused(b"");
+    let closed = finish(meter);
+    let [record] = &records(&closed[0])[..] else { panic!("{closed:?}") };
+    let events = record.forward().events;
+    assert_eq!((events.icmp_errors, events.icmp_errors_udp), (11, 9));
+    assert_eq!(record.reverse().events, Events::default());
+    assert_eq!(record.quoted.unwrap().protocol, 6, "the first one");
+}
+
+#[test]
 fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
     let mut meter = Meter::new(options()).unwrap();
     feed(&mut meter, START, &udp(A, B, (1, 2)));
@@ -181,6 +196,22 @@ fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
     let record = second[0].records.get(0);
     assert!(record.first_ms < (second[0].start_ms as i64));
     assert_eq!(record.volume().packets, 3);
+}
+
+#[test]
+fn a_packet_may_be_late_by_any_time() {
+    const DAY: i64 = 86_400 * SECOND;
+    for days in [1, 12, 13, 60, 10_000] {
+        let mut meter = Meter::new(options()).unwrap();
+        feed(&mut meter, START + SECOND, &udp(A, B, (1, 2)));
+        feed(&mut meter, START - days * DAY, &udp(A, B, (1, 2)));
+        let closed = finish(meter);
+        assert_eq!(packets(&closed), [2]);
+        let record = closed[0].records.get(0);
+        let off = record.first_ms - (START - days * DAY) / 1_000_000;
+        assert!((0..if days < 13 { 1 } else { 4096 }).contains(&off), "{days} days late, and {off} ms off");
+        assert_eq!(record.last_ms, (START + SECOND) / 1_000_000);
+    }
 }
 
 #[test]

@@ -216,6 +216,8 @@ impl BatchEncoder {
         self.number::<31>(u64::from(reverse.out_of_order));
         self.number::<40>(u64::from(forward.icmp_errors));
         self.number::<41>(u64::from(reverse.icmp_errors));
+        self.number::<43>(u64::from(forward.icmp_errors_udp));
+        self.number::<44>(u64::from(reverse.icmp_errors_udp));
     }
 
     fn quoted(&mut self, quoted: &Quoted) {
@@ -401,6 +403,7 @@ mod tests {
         (flow.fwd_tcp_out_of_order, flow.rev_tcp_out_of_order) = (fwd.out_of_order.into(), rev.out_of_order.into());
         flow.tcp_handshake_rtt_us = record.handshake_rtt_us;
         (flow.fwd_icmp_errors, flow.rev_icmp_errors) = (fwd.icmp_errors.into(), rev.icmp_errors.into());
+        (flow.fwd_icmp_errors_udp, flow.rev_icmp_errors_udp) = (fwd.icmp_errors_udp.into(), rev.icmp_errors_udp.into());
         flow.icmp_quoted_flow = record.quoted.map(|quoted| {
             let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
             QuotedFlow {
@@ -456,15 +459,16 @@ mod tests {
 
     fn sent() -> impl Strategy<Value = Sent> {
         let rare = || prop_oneof![4 => Just(0), 1 => any::<u16>()];
-        let events = (rare(), rare(), rare(), rare(), rare(), rare(), rare());
-        let events = events.prop_map(|(syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors)| Events {
+        let events = (rare(), rare(), rare(), rare(), rare(), rare(), [rare(), rare()]);
+        let events = events.prop_map(|(syn, synack, fin, rst, retransmissions, out_of_order, icmp)| Events {
             syn,
             synack,
             fin,
             rst,
             retransmissions,
             out_of_order,
-            icmp_errors,
+            icmp_errors: icmp[0],
+            icmp_errors_udp: icmp[1],
         });
         (number(), number(), any::<u8>(), events).prop_map(|(octets, packets, class_of_service, events)| Sent {
             octets,
@@ -546,6 +550,7 @@ mod tests {
             retransmissions: u16::MAX,
             out_of_order: u16::MAX,
             icmp_errors: u16::MAX,
+            icmp_errors_udp: u16::MAX,
         };
         let sent = Sent { octets: u32::MAX, packets: u32::MAX, class_of_service: u8::MAX, events: most };
         let quoted = Quoted { addresses: [[255; 16]; 2], ports: [u16::MAX; 2], protocol: u8::MAX, version: 6 };

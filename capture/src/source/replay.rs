@@ -3,6 +3,7 @@
 use super::file::{CaptureFile, Reader};
 use super::{Batch, Next, Polled, Source, Witness};
 use crate::packet::Frame;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +15,9 @@ const SHIFT_UNIT_NS: i64 = 30_000_000_000;
 pub(super) fn shift_ns(now_ns: i64, anchor_ns: i64) -> i64 {
     now_ns.saturating_sub(anchor_ns).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS
 }
+
+/// A pause between two files, ns, from which on the user is told of it.
+const LONG_PAUSE_NS: i64 = 24 * 3_600_000_000_000;
 
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
@@ -39,6 +43,8 @@ pub struct Plan {
     pub span_ns: (i64, i64),
     speed: Speed,
     pub octets: u64,
+    /// How far apart files are stored, if the user may not expect it.
+    pub notes: Vec<String>,
 }
 
 impl Plan {
@@ -50,14 +56,16 @@ impl Plan {
     pub fn new(mut files: Vec<CaptureFile>, keep_time: bool, speed: Speed, now_ns: i64) -> Plan {
         files.sort_by_key(|file| file.survey.first_ns);
         let mut moves = Vec::new();
+        let mut notes = Vec::new();
         let mut end: Option<i64> = None;
         let mut begin = None;
-        for file in &files {
+        for (number, file) in files.iter().enumerate() {
             let survey = &file.survey;
-            let follow = match end {
-                Some(end) if !keep_time && survey.packets > 0 => (end - survey.first_ns).max(0),
-                _ => 0,
-            };
+            let pause = end.filter(|_| !keep_time && survey.packets > 0).map(|end| survey.first_ns.saturating_sub(end));
+            let follow = pause.map_or(0, |pause| pause.saturating_neg().max(0));
+            if let Some(pause) = pause.filter(|pause| !(0..LONG_PAUSE_NS).contains(pause)) {
+                notes.push(note(&file.path, &files[number - 1].path, pause));
+            }
             moves.push(follow);
             if survey.packets > 0 {
                 begin = begin.or(Some(survey.first_ns));
@@ -69,11 +77,26 @@ impl Plan {
         let shift = if keep_time { 0 } else { shift_ns(now_ns, anchor) };
         moves.iter_mut().for_each(|follow| *follow += shift);
         let octets = files.iter().map(|file| file.octets().len() as u64).sum();
-        Plan { files, moves, shift_ms: shift / 1_000_000, span_ns: (begin + shift, end + shift), speed, octets }
+        let span_ns = (begin + shift, end + shift);
+        Plan { files, moves, shift_ms: shift / 1_000_000, span_ns, speed, octets, notes }
     }
 
     pub fn packets(&self) -> u64 {
         self.files.iter().map(|file| file.survey.packets).sum()
+    }
+}
+
+/// What becomes of a file that begins `pause` ns after the one before it ended.
+fn note(file: &Path, before: &Path, pause: i64) -> String {
+    let (file, before) = (file.display(), before.display());
+    let seconds = Duration::from_secs(pause.unsigned_abs() / 1_000_000_000);
+    let time = humantime::format_duration(seconds);
+    if pause < 0 {
+        format!("{file} begins {time} before {before} ends: its times are moved so that it follows")
+    } else {
+        format!(
+            "{file} begins {time} after {before} ended, and its records are stored as far apart; read alone, it ends now"
+        )
     }
 }
 
@@ -157,5 +180,38 @@ impl Source for Replay {
     fn stop(&mut self) -> bool {
         self.stopped = true;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing as t;
+
+    #[test]
+    fn files_far_apart_and_overlapping_ones_are_named() {
+        const SECOND: u64 = 1_000_000_000;
+        const YEAR: u64 = 365 * 86_400 * SECOND;
+        let file = |name: &str, from: u64, to: u64| {
+            let packets = [from, to].map(|time_ns| t::whole(YEAR + time_ns, vec![1; 60]));
+            CaptureFile::from_octets(Path::new(name), t::pcap(t::Form::default(), &packets)).unwrap()
+        };
+        let files = || {
+            vec![
+                file("later", 3 * YEAR, 3 * YEAR + SECOND),
+                file("first", 0, 60 * SECOND),
+                file("overlapping", 50 * SECOND, 55 * SECOND),
+                file("next", 70 * SECOND, 80 * SECOND),
+            ]
+        };
+        let plan = Plan::new(files(), false, Speed::Max, 0);
+        assert_eq!(
+            plan.moves.iter().map(|moved| moved - plan.shift_ms * 1_000_000).collect::<Vec<_>>(),
+            [0, 10 * SECOND as i64, 0, 0]
+        );
+        let [overlapping, later] = &plan.notes[..] else { panic!("{:?}", plan.notes) };
+        assert_eq!(overlapping, "overlapping begins 10s before first ends: its times are moved so that it follows");
+        assert!(later.starts_with("later begins 2years 11months"), "{later}");
+        assert!(Plan::new(files(), true, Speed::Max, 0).notes.is_empty(), "--keep-time moves nothing");
     }
 }

@@ -10,7 +10,7 @@ from weir import kafka, probes
 from weir.clickhouse import connect
 from weir.commands import configured, console
 from weir.errors import WeirError
-from weir.stack import describe_probe, enrol
+from weir.stack import describe_probe, enrol, retire
 
 OneWay = Annotated[
     bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
@@ -64,6 +64,23 @@ def set_(
     now = describe_probe(configured(), name, site, rank, one_way)
     view = "one direction of each flow" if now.one_way else "both directions"
     print(f"{name}: site '{now.site}', rank {now.rank}, sees {view}")
+
+
+def remove(
+    name: Annotated[str, typer.Argument(help="An enrolled probe, whose agent has stopped.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a probe: delete its topics with the messages in them, and its declaration. Stored records stay.
+
+    The ledger expects nothing of it any more; within an hour the jobs close its alerts.
+
+    Example: weir probe remove border
+    """
+    stack = configured()
+    if not yes:
+        typer.confirm(f"Delete the topics of {name}, with messages that the jobs have not read?", abort=True)
+    deleted = retire(stack, name)
+    print(f"removed {name}" + (f" ({', '.join(deleted)})" if deleted else ", it had no topics"))
 
 
 def list_() -> None:

@@ -38,7 +38,7 @@ import java.util.TreeMap;
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
  *   1  retire alpha                            the probe's topics are removed
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
- *                                               ;syn=FWD,REV and synack, fin, rst, icmp likewise; ;quotes=PROTOCOL ;guess ;new
+ *                                               ;syn=FWD,REV and synack, fin, rst, icmp, icmp-udp likewise; ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *                                               ;ports=N: such a flow from each of N source ports, from PORT on
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
@@ -369,7 +369,7 @@ final class Trace {
       case "fin" -> flow.setFwdTcpFin(both[0]).setRevTcpFin(both[1]);
       case "rst" -> flow.setFwdTcpRst(both[0]).setRevTcpRst(both[1]);
       case "icmp" -> flow.setFwdIcmpErrors(both[0]).setRevIcmpErrors(both[1]);
-      case "quotes" -> flow.getIcmpQuotedFlowBuilder().setProtocol((int) both[0]);
+      case "icmp-udp" -> flow.setFwdIcmpErrorsUdp(both[0]).setRevIcmpErrorsUdp(both[1]);
       case "guess" -> flow.setInitiatorGuess(true);
       case "new" -> flow.setFlowAgeMs(0);
       case "app" -> flow.setApplicationId((int) both[0]);

@@ -56,11 +56,10 @@ final class HostCounts {
       stats[into + HostStats.UDP_SENT] += sent;
     }
     if (flow.hasIcmpErrors()) {
-      long errors = flow.icmpErrorsSent(!source);
       stats[into + HostStats.ICMP_SENT] += flow.icmpErrorsSent(source);
-      stats[into + HostStats.ICMP_RECV] += errors;
-      if (flow.quotesUdp()) {
-        stats[into + HostStats.ICMP_RECV_UDP] += errors;
+      stats[into + HostStats.ICMP_RECV] += flow.icmpErrorsSent(!source);
+      if (kind != Kind.TCP) {
+        stats[into + HostStats.ICMP_RECV_UDP] += flow.icmpErrorsUdpSent(!source);
       }
     }
     if (flow.isOverflow()) {

@@ -14,7 +14,7 @@ final class HostLists {
           10,
           "udp_work_weight",
           "UDP packets sent * ICMP errors that came back for UDP",
-          HostList.OURMON,
+          HostList.OURMON + "; the plain product is Weir's reading",
           HostStats::udpWorkWeight,
           "udp_work_weight");
 

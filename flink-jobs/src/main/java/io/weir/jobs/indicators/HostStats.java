@@ -42,10 +42,13 @@ final class HostStats {
   static final int LOCAL = 22;
   static final int SIZE = 23;
 
-  /** Minimum work weight and number of SYNs of a worm by Ourmon's definition. */
+  /** Minimum work weight of a worm, as Ourmon counts them. */
   private static final int WORM_WEIGHT = 40;
 
+  /** Minimum number of SYNs of a worm: Ourmon's documents name none. */
   private static final int WORM_SYNS = 10;
+
+  private static final int CONTROL_BITS = 40;
 
   private final long[] stats;
   private int at;
@@ -88,7 +91,10 @@ final class HostStats {
     return packets == 0 ? 0 : 100 * control() / packets;
   }
 
-  /** 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 if there are none. */
+  /**
+   * 100 * SYN-ACKs sent / SYNs received and sent, rounded down; 0 if there are none. Ourmon's
+   * documents do not say which SYNs its SA/S divides by.
+   */
   long synackShare() {
     long syns = stats[at + SYN_RECV] + stats[at + SYN_SENT];
     return syns == 0 ? 0 : 100 * stats[at + SYNACK_SENT] / syns;
@@ -96,6 +102,8 @@ final class HostStats {
 
   /**
    * UDP packets sent * ICMP errors that came back for UDP packets, limited to the largest number.
+   * Ourmon's documents say which counts go in; the weights that they print follow from no plain
+   * product of these.
    */
   long udpWorkWeight() {
     long high = Math.multiplyHigh(stats[at + UDP_SENT], stats[at + ICMP_RECV_UDP]);
@@ -107,14 +115,20 @@ final class HostStats {
     return stats[at + FAILED] - stats[at + ANSWERED];
   }
 
-  /** A worm by Ourmon's definition: a work weight of 40 or more, and at least 10 SYNs sent. */
+  /** Whether it counts as a worm: a work weight of 40 or more, and at least 10 SYNs sent. */
   boolean isWorm() {
     return stats[at + SYN_SENT] >= WORM_SYNS && workWeight() >= WORM_WEIGHT;
   }
 
   /** Whether it qualifies for the TCP port report, if there is room. */
   boolean isReported() {
-    return control() > 0 && tcpPackets() > 0;
+    return workWeight() > 0;
+  }
+
+  /** The order in which hosts enter the port report: by work weight, then by control packets. */
+  long reportOrder() {
+    long weight = Math.min(workWeight(), 0xffff);
+    return weight << CONTROL_BITS | Math.min(control(), (1L << CONTROL_BITS) - 1);
   }
 
   /** Flags of the TCP port report. */

@@ -27,13 +27,13 @@ final class Indicator extends Listed {
           "Distinct hosts with a work weight above 0: the length that the port report would have without its limit",
           "Ourmon's TCP port report",
           host -> host.isReported() ? 1 : 0,
-          "countIf(control > 0 AND tcp > 0)");
+          "countIf(work_weight > 0)");
   static final Indicator WORMS_US =
       new Indicator(
           2,
           "worms_us",
           "Local hosts with a work weight of 40 or more and at least 10 SYNs",
-          "Ourmon's worm count",
+          "Ourmon's worm count; the minimum of 10 SYNs is Weir's",
           host -> host.isWorm() && host.isLocal() ? 1 : 0,
           "countIf(syns >= 10 AND work_weight >= 40 AND local)");
   static final Indicator WORMS_THEM =
@@ -41,7 +41,7 @@ final class Indicator extends Listed {
           3,
           "worms_them",
           "Remote hosts with a work weight of 40 or more and at least 10 SYNs",
-          "Ourmon's worm count",
+          "Ourmon's worm count; the minimum of 10 SYNs is Weir's",
           host -> host.isWorm() && !host.isLocal() ? 1 : 0,
           "countIf(syns >= 10 AND work_weight >= 40 AND NOT local)");
   static final Indicator SCANNERS =

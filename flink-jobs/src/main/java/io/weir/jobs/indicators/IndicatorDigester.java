@@ -73,8 +73,8 @@ record IndicatorDigester(int top, int report) implements Digester {
         if (flows.national() && stats.customer() != 0) {
           count(stats.customer(), lists.of(stats.customer()), stats, host);
         }
-        if (stats.tcpPackets() > 0) {
-          reported.offer(stats.control(), host);
+        if (stats.isReported()) {
+          reported.offer(stats.reportOrder(), host);
         }
       }
       scans.offer(lists::of);

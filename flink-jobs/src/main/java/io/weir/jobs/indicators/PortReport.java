@@ -67,7 +67,7 @@ final class PortReport {
   static final WindowTable<Void, Row> TABLE =
       new WindowTable<Void, Row>(4, "port_report", UINT16)
           .comment(
-              "TCP port report: hosts with a work weight above 0, those with most control packets where there are too many; read v_port_report, which shows the newest version")
+              "TCP port report: hosts with a work weight above 0, those with the highest if there are too many; read v_port_report, which shows the newest version")
           .scope("probe: traffic that one probe saw. all: all probes, each flow once")
           .rank("Rank by address, from 1, so that neighbouring addresses are adjacent")
           .version()
@@ -204,7 +204,7 @@ final class PortReport {
       }
     }
     long estimate = scans.sketched(host, Kind.TCP);
-    sections.add(counts.of(host).control());
+    sections.add(counts.of(host).reportOrder());
     sections.add(hosts.high(host));
     sections.add(hosts.low(host));
     counts.addTo(sections, host);
@@ -271,8 +271,9 @@ final class PortReport {
                    AS l4s,
                overflow_tcp_packets AS overflow_packets,
                toUInt64(ceil(3 * 1.04 / sqrt(128) * estimate)) + least(estimate, peers) AS l3d_error
-        FROM (SELECT *, row_number() OVER (PARTITION BY w, scope, probe ORDER BY control DESC, host) AS place FROM hosts
-              WHERE control > 0 AND tcp_packets > 0 QUALIFY place <= {report}) AS h
+        FROM (SELECT *, row_number() OVER (PARTITION BY w, scope, probe
+                                           ORDER BY work_weight DESC, control DESC, host) AS place FROM hosts
+              WHERE work_weight > 0 QUALIFY place <= {report}) AS h
         LEFT JOIN reached AS r ON r.w = h.w AND r.scope = h.scope AND r.probe = h.probe AND r.host = h.host
         LEFT JOIN peer_ports AS p ON p.w = h.w AND p.scope = h.scope AND p.probe = h.probe AND p.host = h.host
         LEFT JOIN own_ports AS o ON o.w = h.w AND o.scope = h.scope AND o.probe = h.probe AND o.host = h.host

@@ -15,8 +15,9 @@ import java.util.TreeMap;
  *
  * <p>"Inside" means the probe's site for a single probe, the nation for all probes, and the
  * customer for a customer. Each flow is counted in two directions: the packets that its source
- * sent, and those that it received. The flow's beginning is counted with the packets that its
- * source sent, or, if the source has not sent yet, with those that it received.
+ * sent, and those that it received. Its beginning is counted in both of them, if they are in and
+ * out; where one direction holds all of its packets, with those that its source sent, or, if the
+ * source has not sent yet, with those that it received.
  */
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;
@@ -85,7 +86,8 @@ final class MixDigester implements Digester {
       way(ways, flow, true, direction, began);
     }
     if (flow.packetsReverse() != 0) {
-      way(ways, flow, false, direction.back(), sent ? 0 : began);
+      Direction back = direction.back();
+      way(ways, flow, false, back, sent && back == direction ? 0 : began);
     }
   }
 

@@ -67,7 +67,7 @@ final class MixTable {
               "packets",
               "Packets",
               "flows",
-              "Flows that began in the window, each in the direction in which its source sent, or in that of the answer if the source sent nothing yet; summed over windows, they give all flows")
+              "Flows that began in the window: in and out each count those that had packets in this direction in the 30 seconds in which they began, the other directions count each once; summed over windows, they give all flows of the direction")
           .numbers(
               Row::get,
               "ipv4_octets",

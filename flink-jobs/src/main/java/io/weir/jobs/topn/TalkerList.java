@@ -73,12 +73,17 @@ abstract class TalkerList extends Listed {
     abstract String sql();
   }
 
-  /** Destination ports of a protocol. */
+  /** Ports of services of a protocol. */
   static final class Ports extends ByKey {
     private final int protocol;
 
     Ports(int id, String name, int protocol) {
-      super(id, name, "port_tcp, port_udp", "destination ports by octets both ways", OURMON);
+      super(
+          id,
+          name,
+          "port_tcp, port_udp",
+          "ports of services by octets both ways: that of the destination, or, if a probe missed the flow's beginning, the registered one, else the lower one",
+          OURMON);
       this.protocol = protocol;
     }
 
@@ -86,7 +91,8 @@ abstract class TalkerList extends Listed {
     void add(FlowCursor flow, Ends into) {
       if (flow.protocol() == protocol && flow.namesPort()) {
         // Traffic to the port counts as incoming, as if the port were an end.
-        into.add(flow.port(false), flow.isBack(), true);
+        boolean atSource = flow.isServiceAtSource();
+        into.add(flow.port(atSource), atSource || flow.isBack(), true);
       }
     }
 
@@ -99,10 +105,13 @@ abstract class TalkerList extends Listed {
     @Override
     String sql() {
       return """
-          SELECT w, scope, probe, customer, '%s' AS list, toIPv6('::'), toUInt64(dst_port) AS port, 0,
-                 sum(fwd_octets), sum(fwd_packets), sum(rev_octets), sum(rev_packets),
+          SELECT w, scope, probe, customer, '%s' AS list, toIPv6('::'),
+                 toUInt64(if(at_source, src_port, dst_port)) AS port, 0,
+                 sum(if(at_source, rev_octets, fwd_octets)), sum(if(at_source, rev_packets, fwd_packets)),
+                 sum(if(at_source, fwd_octets, rev_octets)), sum(if(at_source, fwd_packets, rev_packets)),
                  uniqExactIf(flow, okey = 0), sumIf(fwd_octets + rev_octets, okey != 0)
-          FROM (SELECT *, %s FROM counted WHERE protocol = %d AND okey != 3)
+          FROM (SELECT *, guess AND service_at_source AS at_source, %s FROM counted
+                WHERE protocol = %d AND okey != 3)
           GROUP BY w, scope, probe, customer, port"""
           .formatted(name(), TopTalkers.FLOW, protocol);
     }

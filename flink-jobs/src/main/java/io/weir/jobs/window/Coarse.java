@@ -158,6 +158,7 @@ final class Coarse {
     }
     int at = flow.place();
     boolean sends = source == forward;
+    boolean atSource = flow.isServiceAtSource();
     int into = sends ? FlowTable.SRC : FlowTable.DST;
     Arrays.fill(entry, 0);
     entry[into] = flow.high(source);
@@ -165,12 +166,12 @@ final class Coarse {
     entry[FlowTable.TUPLE] =
         FlowTable.tuple(
                 0,
-                flow.port(false),
+                flow.port(atSource),
                 flow.protocol(),
                 sends ? FlowTable.SOURCE_AND_PORT : FlowTable.DESTINATION_AND_PORT)
             | (flow.isIpv6() ? FlowTable.OVERFLOW_IPV6 : 0)
             | (owned ? 0 : FlowTable.ELSEWHERE)
-            | (forward ? 0 : FlowTable.BACK);
+            | (forward == atSource ? FlowTable.BACK : 0);
     entry[FlowTable.FWD_OCTETS] = octets;
     entry[FlowTable.FWD_PACKETS] = packets;
     for (int i = FlowTable.SYN; i <= FlowTable.ICMP_ERRORS; i++) {
@@ -192,8 +193,7 @@ final class Coarse {
   }
 
   private static long flags(long attributes, boolean source, boolean sends) {
-    long flags =
-        attributes & (FlowTable.GUESS | FlowTable.IPV6 | FlowTable.ONE_WAY | FlowTable.QUOTES_UDP);
+    long flags = attributes & (FlowTable.GUESS | FlowTable.IPV6 | FlowTable.ONE_WAY);
     int site = source ? Enrichment.SRC_AT_SITE : Enrichment.DST_AT_SITE;
     int nation = source ? Enrichment.SRC_NATIONAL : Enrichment.DST_NATIONAL;
     if ((attributes & site) != 0) {

@@ -205,6 +205,11 @@ public final class FlowCursor {
     return half(FlowTable.ICMP_ERRORS, source);
   }
 
+  /** ICMP errors that an end sent and that quote UDP packets. */
+  public long icmpErrorsUdpSent(boolean source) {
+    return half(FlowTable.ICMP_ERRORS_UDP, source);
+  }
+
   // ---- enrichment and other attributes of the flow ----
 
   /** Number of an end's autonomous system, 0 unknown. */
@@ -241,14 +246,16 @@ public final class FlowCursor {
     return is(FlowTable.GUESS);
   }
 
+  /**
+   * Whether the service's port is the source's: the initiator is a guess, and this one is wrong.
+   */
+  public boolean isServiceAtSource() {
+    return isGuess() && is(FlowTable.SERVICE_AT_SOURCE);
+  }
+
   /** Whether only probes declared to see one direction saw it. */
   public boolean isOneWay() {
     return is(FlowTable.ONE_WAY);
-  }
-
-  /** Whether its ICMP errors quote a UDP packet. */
-  public boolean quotesUdp() {
-    return is(FlowTable.QUOTES_UDP);
   }
 
   /** Whether an end is inside: at the probe's site, or over all probes inside the nation. */

@@ -52,6 +52,12 @@ final class FlowTable {
   static final int RST = 12;
   static final int ICMP_ERRORS = 13;
 
+  /**
+   * The part of {@link #ICMP_ERRORS} that quotes UDP; packets with FIN and ICMP errors are of
+   * different protocols.
+   */
+  static final int ICMP_ERRORS_UDP = FIN;
+
   /** AS numbers of source and destination, 32 bits each. */
   static final int AS = 14;
 
@@ -71,8 +77,10 @@ final class FlowTable {
   /** Flags of {@link #ATTRIBUTES}; the lower six are those of {@link Enrichment#ends}. */
   static final int GUESS = 64;
 
-  static final int QUOTES_UDP = 128;
   static final int IPV6 = 256;
+
+  /** Flag of a flow whose initiator is a guess: the service is at the source's port. */
+  static final int SERVICE_AT_SOURCE = 512;
 
   /** Flag: only probes that are declared to see one direction saw the flow. */
   static final int ONE_WAY = 1024;

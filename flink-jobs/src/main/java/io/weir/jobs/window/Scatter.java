@@ -8,7 +8,6 @@ import io.weir.jobs.operator.FlushingOperator;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
-import io.weir.proto.QuotedFlow;
 import io.weir.proto.RecordKind;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -25,7 +24,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final long serialVersionUID = 1;
   private static final int MAX_ENTRIES = 20_000;
-  private static final int UDP = 17;
+  private static final int TCP = 6;
   private static final int MAX_SPARE = 16;
   private static final long[] NONE = {};
 
@@ -174,16 +173,22 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     entry[FlowTable.FIN] = both(flow.getFwdTcpFin(), flow.getRevTcpFin());
     entry[FlowTable.RST] = both(flow.getFwdTcpRst(), flow.getRevTcpRst());
     entry[FlowTable.ICMP_ERRORS] = both(flow.getFwdIcmpErrors(), flow.getRevIcmpErrors());
+    if (entry[FlowTable.ICMP_ERRORS] != 0 && flow.getProtocol() != TCP) {
+      entry[FlowTable.ICMP_ERRORS_UDP] =
+          both(flow.getFwdIcmpErrorsUdp(), flow.getRevIcmpErrorsUdp());
+    }
     entry[FlowTable.AS] = (long) known.srcAs[number] << 32 | (known.dstAs[number] & 0xffffffffL);
     entry[FlowTable.CUSTOMER] =
         (long) known.srcCustomer[number] << 32 | (known.dstCustomer[number] & 0xffffffffL);
-    flags |= flow.getInitiatorGuess() ? FlowTable.GUESS : 0;
+    if (flow.getInitiatorGuess()) {
+      flags |= FlowTable.GUESS;
+      flags |=
+          overflowKey == 0 && isServiceAtSource(flow, known.service[number])
+              ? FlowTable.SERVICE_AT_SOURCE
+              : 0;
+    }
     flags |= flow.getIpVersion() == 6 ? FlowTable.IPV6 : 0;
     flags |= known.oneWay ? FlowTable.ONE_WAY : 0;
-    if (flow.hasIcmpQuotedFlow()) {
-      QuotedFlow quoted = flow.getIcmpQuotedFlow();
-      flags |= quoted.getProtocol() == UDP ? FlowTable.QUOTES_UDP : 0;
-    }
     entry[FlowTable.ATTRIBUTES] =
         (long) flow.getApplicationId() << 48
             | (known.srcCountry[number] & 0xffffL) << 32
@@ -194,6 +199,17 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
             intervalOffset + flow.getFirstSeenOffsetMs(),
             flow.getFlowAgeMs() == 0 && overflowKey == 0,
             flow.getSamplingRate());
+  }
+
+  /**
+   * Of a flow whose initiator is a guess, whether the service is at the source: the registered
+   * port, else the lower one.
+   */
+  private static boolean isServiceAtSource(Flow flow, short registered) {
+    int service = registered & 0xffff;
+    return service != 0
+        ? service != flow.getDstPort()
+        : flow.getSrcPort() < flow.getDstPort() && flow.getSrcPort() != 0;
   }
 
   private static long both(long forward, long reverse) {

@@ -214,6 +214,9 @@ class ProbeLedgerTest {
           List.of("on_interface_packets", "captured_packets", "flow_packets", "received_packets")) {
         assertEquals(packets, row[Table.LEDGER.index(column)], column);
       }
+      for (String column : List.of("captured_octets", "flow_octets", "received_octets")) {
+        assertEquals(100 * packets, row[Table.LEDGER.index(column)], column);
+      }
       long batches = start == BASE ? 2L : 1L;
       for (String column : List.of("published_batches", "published_records", "received_batches")) {
         assertEquals(batches, row[Table.LEDGER.index(column)], column);

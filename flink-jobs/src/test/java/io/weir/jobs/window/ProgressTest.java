@@ -1,0 +1,47 @@
+package io.weir.jobs.window;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+class ProgressTest {
+  private static final long NOW = 1_767_225_600_000L;
+
+  private final Progress progress = new Progress();
+
+  private void mark(int worker, long epoch, long until) {
+    progress.mark("alpha", worker, 2, epoch, until, NOW, NOW);
+  }
+
+  @Test
+  void anAgentThatRestartsIsCompleteByItsNewRun() {
+    for (int worker = 0; worker < 2; worker++) {
+      mark(worker, 7, 30);
+    }
+    assertTrue(progress.complete("alpha", 30));
+    for (int worker = 0; worker < 2; worker++) {
+      assertFalse(progress.complete("alpha", 60));
+      mark(worker, 8, 60);
+    }
+    assertTrue(progress.complete("alpha", 60));
+    assertEquals(1, progress.reported(60));
+    mark(0, 7, 90);
+    mark(1, 7, 90);
+    assertFalse(progress.complete("alpha", 90), "closing records of an older run are ignored");
+  }
+
+  /** A clock that was set back begins a new run: what the run before closed is open again. */
+  @Test
+  void aNewRunMayBeBehindTheOneBefore() {
+    mark(0, 7, 90);
+    mark(1, 7, 90);
+    long turn = progress.turn();
+    mark(0, 8, 60);
+    assertFalse(progress.complete("alpha", 90));
+    assertTrue(progress.turn() > turn, "windows are looked at again");
+    assertEquals(0, progress.reported(90));
+    assertEquals(1, progress.reported(60));
+  }
+}
