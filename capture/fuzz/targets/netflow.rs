@@ -16,6 +16,7 @@ pub const LIMITS: DecodeLimits = DecodeLimits {
     sessions: 2,
     templates: 4,
     fields: 40,
+    all_fields: 400,
     options: 4,
     flows: 6,
     all_flows: 16,

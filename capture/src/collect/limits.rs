@@ -9,7 +9,10 @@ pub struct DecodeLimits {
     pub sessions: usize,
     /// Templates of one session.
     pub templates: usize,
+    /// Fields of one template, and of the templates of all exporters together, where each template counts as eight more.
+    /// A field takes some 50 octets.
     pub fields: usize,
+    pub all_fields: usize,
     /// Sampling rates of one exporter, and sources of samples.
     pub options: usize,
     /// Flows of one exporter whose last totals are certainly kept (up to half as many more may be), and of all
@@ -42,6 +45,7 @@ impl Default for DecodeLimits {
             sessions: 16,
             templates: 1024,
             fields: 512,
+            all_fields: 2 << 20,
             options: 1024,
             // A hash table of a power of 2 is full at seven eighths.
             flows: 7 << 15,

@@ -21,8 +21,12 @@ const BUFFER: usize = 32 << 20;
 const AT_ONCE: usize = 256;
 /// The longest datagram or message.
 const LONGEST: usize = 65_535;
-/// Connections at once.
+/// Connections of a worker at once.
 const MOST_STREAMS: usize = 1024;
+/// Files and sockets that the process may have open besides connections of exporters.
+const OTHER_FILES: usize = 256;
+/// How long new connections wait when the system could not open one, for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Number of the system's statistics on a socket, and the index of its drop counter (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
@@ -82,6 +86,8 @@ pub struct Ports {
     /// Each socket's drop counter at the last reading; the system counts in 32 bits.
     dropped: Vec<(u32, u64)>,
     listeners: Vec<TcpListener>,
+    /// Until when new connections wait.
+    paused_until: Option<Instant>,
     streams: Vec<ExporterStream>,
     most_streams: usize,
     /// Descriptors that become readable when another input has data.
@@ -119,6 +125,7 @@ impl Ports {
             ports,
             dropped,
             listeners,
+            paused_until: None,
             streams: Vec::new(),
             most_streams: MOST_STREAMS,
             wake: None,
@@ -138,6 +145,11 @@ impl Ports {
     /// Also ends waiting when this descriptor is readable; it must stay open while these ports are polled.
     pub fn wake_by(&mut self, wake: Option<RawFd>) {
         self.wake = wake;
+    }
+
+    /// Accepts at most this many connections.
+    pub fn limit_streams(&mut self, most: usize) {
+        self.most_streams = most;
     }
 
     /// Makes room for another connection: of the address that has most, the one that was silent longest is closed.
@@ -177,9 +189,12 @@ impl Input for Ports {
     }
 
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
+        self.paused_until = self.paused_until.filter(|until| Instant::now() < *until);
+        let accepts = self.paused_until.is_none();
         let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut polled: Vec<libc::pollfd> = (self.sockets.iter().map(|socket| socket.as_raw_fd()))
-            .chain(self.listeners.iter().map(|listener| listener.as_raw_fd()))
+            // poll() ignores negative descriptors.
+            .chain(self.listeners.iter().map(|listener| if accepts { listener.as_raw_fd() } else { -1 }))
             .chain(self.streams.iter().map(|stream| stream.stream.as_raw_fd()))
             .chain(self.wake)
             .map(listening)
@@ -213,7 +228,17 @@ impl Input for Ports {
         for at in (0..self.listeners.len()).filter(|&at| listeners[at]) {
             self.make_room();
             let listener = &self.listeners[at];
-            let Ok((stream, from)) = listener.accept() else { continue };
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+                    {
+                        tracing::warn!("cannot accept a connection: {error}");
+                        self.paused_until = Some(Instant::now() + PAUSE);
+                    }
+                    continue;
+                }
+            };
             if stream.set_nonblocking(true).is_ok() {
                 let local_port = stream.local_addr().map_or(0, |local| local.port());
                 let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
@@ -222,6 +247,35 @@ impl Input for Ports {
         }
         Ok(more)
     }
+}
+
+/// Raises the process's limit of open files as far as the system allows; returns how many connections of exporters each of
+/// the workers may keep within it, so that files and other sockets can still be opened.
+pub fn most_streams(workers: usize) -> usize {
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid while the calls last.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) < 0 {
+            return MOST_STREAMS;
+        }
+        let raised = libc::rlimit { rlim_cur: files.rlim_max, ..files };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0 {
+            files = raised;
+        }
+    }
+    let most = streams_within(usize::try_from(files.rlim_cur).unwrap_or(usize::MAX), workers);
+    if most < MOST_STREAMS {
+        tracing::warn!(
+            "the limit of {} open files (ulimit -n) leaves room for {most} connections of exporters in each worker, not {MOST_STREAMS}",
+            files.rlim_cur
+        );
+    }
+    most
+}
+
+fn streams_within(files: usize, workers: usize) -> usize {
+    let others = OTHER_FILES.min(files / 2);
+    ((files - others) / workers).clamp(1, MOST_STREAMS)
 }
 
 /// The system's 32-bit count of datagrams dropped at a socket; `None` if the system does not report it.
@@ -484,7 +538,7 @@ mod tests {
     #[test]
     fn an_address_of_very_many_connections_costs_itself_alone() {
         let mut ports = Ports::open(&[], &[local()]).unwrap();
-        ports.most_streams = 5;
+        ports.limit_streams(5);
         let to = ports.listeners[0].local_addr().unwrap();
         let connected = |ports: &mut Ports, last: u8| {
             let stream = TcpStream::connect(to).unwrap();
@@ -501,5 +555,13 @@ mod tests {
         assert_eq!((ports.streams.len(), ports.refused()[Refusal::ConnectionsClosed as usize]), (5, 4));
         rightful.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
         assert_eq!((heard(&mut ports, 1).len(), silent.len()), (1, 8));
+    }
+
+    #[test]
+    fn connections_leave_descriptors_for_files() {
+        assert_eq!(streams_within(524_288, 8), MOST_STREAMS);
+        assert_eq!([streams_within(1024, 1), streams_within(1024, 2), streams_within(256, 2)], [768, 384, 64]);
+        assert_eq!(streams_within(2, 16), 1);
+        assert!(most_streams(1) > 1);
     }
 }

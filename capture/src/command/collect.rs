@@ -2,7 +2,7 @@
 
 use super::options::{Instead, SummaryForm};
 use crate::collect::line::{self, CollectWorker};
-use crate::collect::listen::{Listen, Ports};
+use crate::collect::listen::{Listen, Ports, most_streams};
 use crate::collect::listening::CollectOptions;
 use crate::collect::metrics::CollectMetrics;
 use crate::collect::nprobe::kafka::FromTopic;
@@ -99,7 +99,9 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let workers = args.workers;
     let sources = sources(args).map_err(Failure::start)?;
     let ports = (0..workers).map(|_| Ports::open(&udp, &args.ipfix)).collect::<anyhow::Result<Vec<_>>>();
-    let ports = ports.map_err(Failure::start)?;
+    let mut ports = ports.map_err(Failure::start)?;
+    let streams = most_streams(workers as usize);
+    ports.iter_mut().for_each(|ports| ports.limit_streams(streams));
     let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
     let filters = Arc::new(FilterSets::compile(&config.filters).map_err(Failure::start)?);
     let asked = Asked::listen()?;

@@ -307,3 +307,21 @@ fn of_too_many_sessions_most_are_read() {
     }
     assert!(records >= 15 * 50, "{records} of {}", 20 * 50);
 }
+
+#[test]
+fn templates_of_made_up_exporters_displace_no_others() {
+    let limits = DecodeLimits { all_fields: 2000, ..DecodeLimits::default() };
+    let mut decoder = Decoder::new(limits);
+    feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)]));
+    for exporter in 0..50_u8 {
+        for id in 256..280 {
+            let made_up = mapped([203, 0, 113, exporter]);
+            feed_at(&mut decoder, made_up, NOW_MS, &ipfix(u32::from(id), &[template(id, &[(0, 1, 4); 20])]));
+            let kept: usize =
+                decoder.exporters().filter(|known| known.templates > 1).map(|known| known.templates * 28).sum();
+            assert!(kept <= 2000, "{kept}");
+        }
+    }
+    assert!(decoder.counts().of(Refusal::TemplatesForgotten) > 1000);
+    assert_eq!(feed(&mut decoder, &ipfix(1, &[set(300, &short(5, 500))])).len(), 1);
+}

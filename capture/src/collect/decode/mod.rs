@@ -223,11 +223,16 @@ impl Decoder {
         }
         let Decoder { waiting, shed, limits, .. } = self;
         let flows = exporter.totals.flows();
+        let templates = exporter.counts.templates;
         let mut message = Message { exporter, at, waiting, shed, limits, moment, take };
         let units = message.sets(sets);
         let Exporter { talks, counts, .. } = message.exporter;
         talks[at].counting.hear(protocol, sequence, units, moment.export_ms, &mut counts.losses);
+        let new_templates = counts.templates - templates;
         self.exporters.bound_flows(slot, flows, &self.limits);
+        if new_templates > 0 {
+            self.exporters.bound_templates(sets.len(), &self.limits);
+        }
         Ok(())
     }
 

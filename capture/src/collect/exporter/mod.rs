@@ -135,6 +135,20 @@ impl Exporter {
         sum.add_all(&self.left_out, self.distinct_templates().flat_map(|templates| templates.values()));
     }
 
+    /// Fields of its templates, as [`DecodeLimits::all_fields`] counts them.
+    fn template_fields(&self) -> usize {
+        let templates = self.distinct_templates().flat_map(|templates| templates.values());
+        templates.map(|known| 8 + known.template.fields.len()).sum()
+    }
+
+    fn forget_templates(&mut self) {
+        for talk in &mut self.talks {
+            let gone = std::mem::take(&mut talk.templates);
+            self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.len() as u64;
+            gone.forget(&mut self.left_out);
+        }
+    }
+
     /// The templates of its sessions, those that several share once.
     fn distinct_templates(&self) -> impl Iterator<Item = &Templates> {
         self.talks.iter().enumerate().filter_map(|(at, Talk { templates, .. })| {
@@ -295,6 +309,8 @@ pub struct Exporters {
     hand: usize,
     /// Flows whose last totals are kept.
     flows: usize,
+    /// No fewer than the fields of all templates that came since they were last counted.
+    fields: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
     pub is_unsure: bool,
     /// Counts of forgotten exporters, and their losses, each in its unit.
@@ -361,6 +377,26 @@ impl Exporters {
             let before = most.totals.flows();
             most.counts.causes[Refusal::TotalsForgotten as usize] += most.totals.drop_oldest();
             self.flows -= before - most.totals.flows();
+        }
+    }
+
+    /// After a datagram with new templates, in so many octets: while there are too many fields, the exporter with the most
+    /// forgets its templates.
+    pub fn bound_templates(&mut self, octets: usize, limits: &DecodeLimits) {
+        // The shortest template has one field, and 8 octets.
+        self.fields += octets * 9 / 8;
+        if self.fields <= limits.all_fields {
+            return;
+        }
+        let mut each: Vec<usize> = self.slots.iter().map(Exporter::template_fields).collect();
+        self.fields = each.iter().sum();
+        // Somewhat fewer, so that the next template does not count all of them again.
+        while self.fields > limits.all_fields / 8 * 7 {
+            let Some(most) = (0..each.len()).max_by_key(|&slot| each[slot]).filter(|&slot| each[slot] > 0) else {
+                return;
+            };
+            self.slots[most].forget_templates();
+            self.fields -= std::mem::take(&mut each[most]);
         }
     }
 
