@@ -164,8 +164,10 @@ def parts(what: str) -> list[Part]:
             Part("documents", ".", [documents], by_pytest),
         ]
     if what == "long":
+        seeded = ["e2e/test_counted_once.py", "e2e/test_late_records.py"]
         return [
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
+            Part("seeds", "tests", [f"WEIR_SEEDS=100 {pytest('seeds', stack, ' '.join(seeded))}"], by_pytest),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("agent", ".", ["make simulate-agent SEEDS=20000"], nice=5),

@@ -223,7 +223,8 @@ sys.argv = ["run.py", "check"]
 run.start()
 """)
     # The run's own processes name a folder of its own; those of this test's run name another.
-    command = [*(before or []), sys.executable, str(script)]
+    # Under `nohup make test` the tests ignore SIGHUP, and so would the run.
+    command = [*(before or ["env", "--default-signal=HUP"]), sys.executable, str(script)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(waiting.exists)
     children = [int(word) for word in waiting.read_text().split()]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness import LoneStore
+from harness import SEEDS, LoneStore
 from hourly_truth import EVENING, Record, check, expected, held, insert, traffic, with_probes
 from weir.clickhouse import ClickHouse
 from weir.schema import hourly
@@ -50,7 +50,7 @@ def by_label(store: ClickHouse) -> list[dict[str, Any]]:
     )
 
 
-@pytest.mark.parametrize(("seed", "part"), [(0, 1_000_000), (1, 1_000_000), (2, 30)])
+@pytest.mark.parametrize(("seed", "part"), [(2, 30), (0, 1_000_000), (1, 1_000_000)][:SEEDS])
 def test_late_records_alone_give_the_rows_of_the_whole_hour(
     store: ClickHouse, whole: list[int], monkeypatch: pytest.MonkeyPatch, seed: int, part: int
 ) -> None:

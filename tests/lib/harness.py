@@ -43,6 +43,8 @@ ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT 
 FOLDER = "WEIR_TEST_FOLDER"
 #: The environment variable that names the folder of a run's logs.
 LOGS = "WEIR_TEST_LOGS"
+#: How many seeds `make test` runs of tests that have more; `make test-long` runs all (`WEIR_SEEDS=100`).
+SEEDS = int(os.environ.get("WEIR_SEEDS", "2"))
 #: Ports of servers under test: below those that the kernel gives to clients.
 PORTS = range(11_000, 32_000)
 #: A folder with a `java` that suits stacks of a few minutes.
