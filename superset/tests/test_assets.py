@@ -202,6 +202,18 @@ def test_filters(name: str) -> None:
         )
 
 
+def test_completeness_and_missing_are_one_measure() -> None:
+    """Both leave out the intervals without a report, which have a measure of their own on the same pages."""
+    metrics = {one["metric_name"]: one["expression"] for one in BUNDLE["datasets/weir/ledger.yaml"]["metrics"]}
+    assert "sum(missing)" in metrics["completeness"]
+    assert metrics["packets_missing"] == "sum(missing)"
+    assert metrics["reports_share"] == "floor(1 - sum(intervals_unknown) / sum(intervals), 5)"
+    assert metrics["reports_missing"] == "sum(intervals_unknown)"
+    for page in ("fleet", "nation"):
+        shown = {meta["sliceName"] for meta in _placed(f"dashboards/{page}.yaml")}
+        assert {"Completeness", "Reports"} <= shown, page
+
+
 @pytest.mark.parametrize("base", ["mixes", "suspects", "talkers"])
 def test_a_dataset_of_customers_reads_customers_alone(base: str) -> None:
     """It shares the SQL of its base but not the choice of a scope; row-level security filters on `customer_id`."""
