@@ -25,7 +25,7 @@ _TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echart
 COLORS = "weir"
 # A customer's role has this prefix and the customer's name; it may read these datasets, and only its own rows in them.
 CUSTOMER_ROLE = "Customer "
-CUSTOMER_DATASETS = ("customer_mixes", "customer_talkers", "customer_suspects", "customers")
+CUSTOMER_DATASETS = ("customer_mixes", "customer_rates", "customer_talkers", "customer_suspects", "customers")
 _SERIES_DEFAULTS: dict[str, Any] = {
     "color_scheme": COLORS,
     "legendOrientation": "top",

@@ -111,6 +111,8 @@ def test_sums_are_those_of_the_raw_records(pages: dict[str, Pages], probe: str) 
     same(page, "windows", total, "sum(octets) AS octets, sum(packets) AS packets")
     same(page, "mixes", total, "sum(octets) AS octets, sum(packets) AS packets", "dimension = 'total'")
     same(page, "mixes", total, "sum(octets) AS octets, sum(packets) AS packets", "dimension = 'application'")
+    octets = "toUInt64(round(sum(bits_per_second) * 300 / 8)) AS octets"
+    same(page, "rates", page.raw("sum(fwd_octets + rev_octets) AS octets"), octets)
     stored = page.raw("sum(fwd_packets + rev_packets) AS stored, count() AS records")
     same(page, "ledger", stored, "sum(stored) AS stored, sum(records) AS records")
     newest = f"ts >= {page.last} - 540"
