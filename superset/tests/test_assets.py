@@ -202,6 +202,24 @@ def test_filters(name: str) -> None:
         )
 
 
+def test_the_page_of_a_customer_shows_one() -> None:
+    """Traffic between two customers is in the rows of both: a sum over several of them would count it twice."""
+    (chosen,) = [
+        one
+        for one in DASHBOARDS["dashboards/customer.yaml"]["metadata"]["native_filter_configuration"]
+        if one["name"] == "Customer"
+    ]
+    assert (
+        chosen["controlValues"] | {"multiSelect": False, "enableEmptyFilter": True, "defaultToFirstItem": True}
+        == (chosen["controlValues"])
+    )
+    assert chosen["requiredFirst"]
+    for name in weir_assets.CUSTOMER_DATASETS:
+        if name != "customers":
+            for metric in BUNDLE[f"datasets/weir/{name}.yaml"]["metrics"]:
+                assert metric["expression"].startswith("if(uniqExact(customer_id) > 1, NULL, "), (name, metric)
+
+
 def test_completeness_and_missing_are_one_measure() -> None:
     """Both leave out the intervals without a report, which have a measure of their own on the same pages."""
     metrics = {one["metric_name"]: one["expression"] for one in BUNDLE["datasets/weir/ledger.yaml"]["metrics"]}
