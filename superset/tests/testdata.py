@@ -380,7 +380,8 @@ def _threats(url: str) -> None:
             if(s.1 = 'probe', w.probe, ''), s.2, arrayJoin({lists}) AS list, 1 + n, 1,
             toIPv6(if(n < 4, concat('192.0.2.', toString(33 + n)), concat('203.0.113.', toString(n)))),
             multiIf(list = 'udp_work_weight', 90000, list = 'scan_failures', 370, 420) - 30 * n - {roll} / 4, n < 4, 400 - 20 * n, 0, 310, 800,
-            98 - 3 * n, 300, 40, 300, 380 - 20 * n, 1 + n, 375 - 30 * n, 5, 3, 3
+            98 - 3 * n, 300, 40, 300, match(list, '^scan_(addresses|ports)') * (380 - 20 * n),
+            match(list, '^scan_(addresses|ports)') * (1 + n), 375 - 30 * n, 5, 3, 3
         FROM {windows} AS w
         CROSS JOIN (SELECT number AS n FROM numbers(12)) AS hosts
         """,
