@@ -202,6 +202,28 @@ def test_filters(name: str) -> None:
         )
 
 
+#: Names of which a window lists only the largest, and how many: a list 50, a mix of AS 20. It adds up the others.
+LISTED = {"application", "as", "customer", "host_in", "host_out", "port_tcp", "port_udp"}
+LISTS = {"dimension": ("five-minute", {"as": 20}), "list": ("30-second", {})}
+
+
+def test_a_chart_of_sums_says_which_windows_they_cover() -> None:
+    """A sum over a day covers only windows in which the name was among the largest."""
+    checked = 0
+    for name, chart in CHARTS.items():
+        if DATASETS[chart["dataset_uuid"]]["table_name"].removeprefix("customer_") in ("mixes", "talkers"):
+            for one in chart["params"]["adhoc_filters"]:
+                if one["subject"] in LISTS and one["comparator"] in LISTED:
+                    window, fewer = LISTS[one["subject"]]
+                    most = fewer.get(one["comparator"], 50)
+                    words = rf"{window} windows that list (it|them|the host) among the {most} largest"
+                    assert re.search(words, chart["description"]), name
+                    checked += 1
+    assert checked > 8
+    for page, words in (("nation", "20 largest AS and 50 largest app"), ("customer", "20 largest autonomous systems")):
+        assert words in yaml.safe_dump(DASHBOARDS[f"dashboards/{page}.yaml"]["position"], width=10_000), page
+
+
 def test_the_page_of_a_customer_shows_one() -> None:
     """Traffic between two customers is in the rows of both: a sum over several of them would count it twice."""
     (chosen,) = [
