@@ -31,6 +31,7 @@ ELSEWHERE = {
     "filters": "means of 400 days at most",
     "host_days": "the last year",
     "hosts": "the hosts of the last hour",
+    "services": "means of 400 days at most",
 }
 NOBODY = {
     "suspects": "host != 'nobody'",
