@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,23 +66,18 @@ class Pages:
         return row
 
 
-def yes(store: ClickHouse, sql: str) -> bool:
-    """Whether the store says so."""
-    return bool(store.rows(sql)[0]["n"])
-
-
 @pytest.fixture(scope="module")
 def pages(stack: RunningStack, shared: Path) -> dict[str, Pages]:
-    found = {}
+    found, sent = {}, {}
     store = connect(stack.stack, "dashboard")
     admin = connect(stack.stack, "admin")
     for probe, capture in CAPTURES.items():
         stack.enrol(probe)
-        sent = stack.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
-        assert sent
+        read = stack.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
+        sent[probe] = read["packets"]["in_flow_records"]
     for probe in CAPTURES:
-        stored = f"SELECT count() > 0 AS n FROM flows WHERE probe = '{probe}'"
-        eventually(functools.partial(yes, admin, stored), probe, 120)
+        # All of it, of which the test takes the span and the sums.
+        assert stack.settled(probe, sent[probe], 180)["packets"] == sent[probe]
         span = "toUnixTimestamp(min(ts)) AS first, toUnixTimestamp(max(ts)) AS last"
         host = "weir_addr(topKWeighted(1)(src_addr, fwd_octets + rev_octets)[1]) AS host"
         (row,) = admin.rows(f"SELECT {span}, {host} FROM flows WHERE probe = '{probe}'")
