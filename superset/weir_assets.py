@@ -25,7 +25,7 @@ _TIME_CHARTS = {"big_number", "echarts_area", "echarts_timeseries_line", "echart
 COLORS = "weir"
 # A customer's role has this prefix and the customer's name; it may read these datasets, and only its own rows in them.
 CUSTOMER_ROLE = "Customer "
-CUSTOMER_DATASETS = ("customer_mixes", "customer_talkers", "customer_suspects", "customers")
+CUSTOMER_DATASETS = ("customer_mixes", "customer_rates", "customer_talkers", "customer_suspects", "customers")
 _SERIES_DEFAULTS: dict[str, Any] = {
     "color_scheme": COLORS,
     "legendOrientation": "top",
@@ -151,6 +151,7 @@ def _sources(path: Path) -> tuple[dict[str, Any], str | None]:
 
     With `customers_of: talkers` the dataset has the SQL, the metrics and the columns of `talkers`, except columns that
     its own file describes or lists in `without`. In that SQL `of_customers` is then true: one row for each customer.
+    Traffic between two customers is in the rows of both, so a metric of rows of several customers is NULL.
     """
     dataset = _read(path)
     if "customers_of" not in dataset:
@@ -161,8 +162,12 @@ def _sources(path: Path) -> tuple[dict[str, Any], str | None]:
     kept = {column["column_name"]: column for column in base["columns"]}
     for name in dataset.pop("without"):
         del kept[name]
+    metrics = [
+        {**metric, "expression": f"if(uniqExact(customer_id) > 1, NULL, {metric['expression']})"}
+        for metric in base["metrics"]
+    ]
     return (
-        {**base, **dataset, "columns": list({**kept, **own}.values())},
+        {**base, **dataset, "columns": list({**kept, **own}.values()), "metrics": metrics},
         f"{{% set of_customers = true -%}}\n{sql_of_base}",
     )
 
@@ -312,8 +317,12 @@ def filter_id(dashboard: str, name: str) -> str:
 
 
 def _filter(dashboard: str, one: dict[str, Any], datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A native filter; it applies to every chart whose dataset has the column, whichever dataset lists the choices."""
+    """A native filter; it applies to every chart whose dataset has the column, whichever dataset lists the choices.
+
+    With `required: true` the page begins with the first choice, and always has one.
+    """
     default = one.get("default")
+    required = one.get("required", False)
     target = (
         {"datasetUuid": datasets[one["dataset"]]["uuid"], "column": {"name": one["column"]}} if "dataset" in one else {}
     )
@@ -327,13 +336,14 @@ def _filter(dashboard: str, one: dict[str, Any], datasets: dict[str, dict[str, A
         "scope": {"rootPath": ["ROOT_ID"], "excluded": []},
         "cascadeParentIds": [],
         "controlValues": {
-            "enableEmptyFilter": False,
+            "enableEmptyFilter": required,
             "multiSelect": one.get("several", True),
             "creatable": one.get("typed", False),
             "searchAllOptions": one.get("typed", False),
             "inverseSelection": False,
-            "defaultToFirstItem": False,
+            "defaultToFirstItem": required,
         },
+        "requiredFirst": required,
         "defaultDataMask": {
             "extraFormData": {"time_range": default} if default else {},
             "filterState": {"value": default} if default else {},

@@ -61,6 +61,7 @@ def _fill(server: Server) -> None:
             f" {dst_prefix and dst_prefix + 10}, 1)"
         )
     roll_up(server, "weir")
+    server.sql("INSERT INTO weir.ledger (ts, interval_ms, probe, version, state) VALUES (1700000000, 10000, 'p', 1, 'closed')")
     # The views leave out rows of nothing.
     counted = {
         "top_flows": "packets",

@@ -220,6 +220,9 @@ def test_a_batch_stored_twice_shows_below_zero(server: Server, weir: str) -> Non
     _insert(server, weir)
     server.sql(f"INSERT INTO {weir}.flows SELECT * FROM {weir}.flows WHERE sequence = 1")
     assert _row(server, weir, STORED) == "closed\t2\t2\t6\t64\t6200\t-16\t-1560"
+    # What is stored twice neither lifts completeness above 1 nor hides the packet that was dropped.
+    columns = "lost_packets, doubled_packets, accounted_packets, missing_packets, completeness"
+    assert _row(server, weir, columns, "v_completeness") == "0\t16\t49\t1\t0.98"
 
 
 def test_the_newest_version_holds(server: Server, weir: str) -> None:
@@ -235,7 +238,8 @@ def test_the_newest_version_holds(server: Server, weir: str) -> None:
     )
     # Without the closing record, the rows that Flink received must be stored.
     assert _row(server, weir, STORED) == "closing_missing\t0\t2\t4\t48\t4640\t0\t0"
-    assert _row(server, weir, "workers_incomplete, completeness", "v_completeness") == "1\t0"
+    columns = "workers_incomplete, workers_unknown, accounted_packets, missing_packets"
+    assert _row(server, weir, columns, "v_completeness") == "1\t1\t49\t1"
     _ledger(server, weir, version=2)
     assert _row(server, weir, "version, state, lost_packets") == "2\tclosed\t0"
     _ledger(server, weir, version=1, state="'missing'")
@@ -250,9 +254,23 @@ def test_a_missing_interval_and_a_silent_one(server: Server, weir: str) -> None:
     _ledger(server, weir, state="'missing'", **empty)
     _ledger(server, weir, state="'closed'", worker=1, **empty)
     assert _row(server, weir, "count(), sum(stored_packets), sum(lost_packets)") == "2\t0\t0"
-    assert _row(server, weir, "workers, workers_incomplete, completeness", "v_completeness") == "2\t1\t0"
+    columns = "workers, workers_incomplete, workers_unknown, missing_packets, completeness"
+    assert _row(server, weir, columns, "v_completeness") == "2\t1\t1\t0\t\\N"
     _ledger(server, weir, state="'stopped'", version=2, **empty)
-    assert _row(server, weir, "workers_incomplete, completeness", "v_completeness") == "0\t1"
+    assert _row(server, weir, columns, "v_completeness") == "2\t0\t0\t0\t1"
+
+
+def test_each_row_of_the_ledger_adds_up(server: Server, weir: str) -> None:
+    """Packets that waited in the ring are on the wire in one interval, and published in the next: both rows are complete."""
+    nothing = {"dropped": "map()", "not_metered_packets": "map()", "received_packets": 0, "received_octets": 0}
+    waiting = {"captured_packets": 0, "flow_packets": 0, "flow_octets": 0, "on_interface_packets": 48, "in_ring_packets": 48}
+    _ledger(server, weir, ts=f"toDateTime('{TS}') - 10", **nothing, **waiting)
+    _insert(server, weir, on_interface_packets=0, captured_packets=48, dropped="map()", not_metered_packets="map()")
+    columns = "on_interface_packets, waited_packets, dropped_packets + not_metered_packets + published_packets, stored_packets, lost_packets"
+    rows = server.sql(f"SELECT {columns} FROM {weir}.v_ledger ORDER BY ts").splitlines()
+    assert rows == ["48\t-48\t0\t0\t0", "0\t48\t48\t48\t0"]
+    shares = server.sql(f"SELECT missing_packets, completeness FROM {weir}.v_completeness ORDER BY ts").splitlines()
+    assert shares == ["0\t1", "0\t1"]
 
 
 def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:

@@ -68,6 +68,7 @@ def test_a_dashboard_reads_views_alone(server: Server, sql: str) -> None:
         "v_ledger",
         "v_exporters",
         "v_completeness",
+        "v_rates",
         "v_counter_means",
         "v_baseline",
         "v_alerts",

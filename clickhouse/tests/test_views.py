@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 from conftest import FOLDER, Server
@@ -34,6 +36,7 @@ _CUSTOMERS = [
     "weir.v_mixes_daily",
     "weir.v_national_talkers_daily",
     "weir.v_port_report",
+    "weir.v_rates",
     "weir.v_talkers_daily",
     "weir.v_top_flows",
     "weir.v_top_indicators",
@@ -114,3 +117,64 @@ def test_hosts_of_one_scan_are_one_signature(server: Server, weir: str) -> None:
     )
     found = [line.split("\t") for line in asked.splitlines()]
     assert found == [["22,2222", "22:633,2222:366", "6", "6", "60"], ["", "", "1", "1", "10"], ["22", "22:1000", "1", "1", "10"]]
+
+
+def _rates(server: Server, weir: str, begin: str) -> None:
+    """110 windows of a link, of which the probe reported 100, and 10 of these had traffic: 1 to 10 Mbit/s in, half of that out."""
+    server.sql(f"INSERT INTO {weir}.prefixes (id, prefix, customer_id, customer) VALUES (1, '10.1.0.0/16', 11, 'Fjord Power')")
+    server.sql(f"SYSTEM RELOAD DICTIONARY {weir}.customer_names")
+    window = f"toDateTime('{begin}', 'UTC') + number * 300"
+    columns = "ts, interval_ms, probe, worker, version, state"
+    for workers, states in ((1, "if(number < 100, 'closed', 'missing')"), (2, "if(number < 50, 'closing_missing', 'missing')")):
+        server.sql(
+            f"INSERT INTO {weir}.ledger ({columns}) SELECT {window} + 290, 10000, 'link', {workers}, 1, {states} FROM numbers(110)"
+        )
+    server.sql(f"INSERT INTO {weir}.ledger ({columns}) SELECT {window}, 10000, 'gone', 0, 1, 'stopped' FROM numbers(110)")
+    for scope, probe, customer in (("probe", "link", 0), ("all", "", 0), ("customer", "", 11)):
+        for direction, octets in (("in", "number * 37500000"), ("out", "number * 18750000")):
+            server.sql(
+                f"INSERT INTO {weir}.mixes (ts, window_s, scope, probe, customer, dimension, direction, rank, version, octets, packets)"
+                f" SELECT {window.replace('number', 'number * 7')}, 300, '{scope}', '{probe}', {customer}, 'total', '{direction}', 1, 1,"
+                f" {octets}, 1 FROM numbers(1, 10)"
+            )
+
+
+def test_windows_without_traffic_lower_a_percentile(server: Server, weir: str) -> None:
+    """The documented query. Of 100 windows 95 are at or below 5 Mbit/s; over the rows of mixes alone it would be 10."""
+    _rates(server, weir, "2025-11-20 00:00:00")
+    page = (FOLDER.parent / "docs/how-to/twenty-questions.md").read_text()
+    query = "\n".join(re.findall(r"^    (.*)$", page[page.index("the 95th percentile of a link") :], re.MULTILINE))
+    assert "v_rates" in query
+    month = query.replace("2026-11", "2025-11").replace("2026-12", "2025-12")
+    assert server.sql(month, database=weir) == "link\t100\t95\t5\t2.5\t7.5"
+    of_customers = month.replace("scope = 'probe'", "scope = 'customer'").replace("probe", "customer_name")
+    assert server.sql(of_customers, database=weir) == "Fjord Power\t100\t95\t5\t2.5\t7.5"
+    of_all = month.replace("scope = 'probe'", "scope = 'all'")
+    assert server.sql(of_all, database=weir) == "\t100\t95\t5\t2.5\t7.5"
+
+
+def test_rates_of_other_times_are_not_read(server: Server, weir: str) -> None:
+    _rates(server, weir, "2025-11-20 00:00:00")
+    server.sql(
+        f"INSERT INTO {weir}.mixes (ts, window_s, scope, dimension, direction, rank, version, octets, packets)"
+        f" SELECT toDateTime('2025-10-01 00:00:00', 'UTC') + intDiv(number, 100) * 300, 300, 'all', 'total', 'in', number % 100, 1, 1, 1"
+        f" FROM numbers(200000)"
+    )
+    plan = server.sql(
+        f"EXPLAIN indexes = 1 SELECT sum(octets) FROM {weir}.v_rates WHERE scope = 'all' AND ts >= '2025-11-20 00:00:00'"
+        f" AND ts < '2025-11-20 01:00:00'"
+    )
+    read = plan[plan.index(f"({weir}.mixes)") :]
+    granules = re.findall(r"Granules: (\d+)/(\d+)", read)
+    assert granules
+    assert min(int(kept) for kept, _ in granules) <= 3, plan
+
+
+def test_a_window_that_may_not_be_written_yet_has_no_rate(server: Server, weir: str) -> None:
+    """A window is reported by the ledger before its mix is stored: it must not count as one without traffic."""
+    server.sql(
+        f"INSERT INTO {weir}.ledger (ts, interval_ms, probe, worker, version, state) SELECT toStartOfFiveMinutes(now('UTC') - 120) - number * 300,"
+        f" 10000, 'link', 0, 1, 'closed' FROM numbers(3)"
+    )
+    newest = server.sql(f"SELECT count(), now('UTC') - max(ts) >= 300 + 120 FROM {weir}.v_rates WHERE scope = 'probe'")
+    assert newest == "2\t1"

@@ -101,7 +101,7 @@ def row(**changed: Any) -> dict[str, Any]:
     sound: dict[str, Any] = {
         "at": 1_700_000_000, "time": "2023-11-14T22:13:20Z", "interval_ms": 10_000, "probe": "p", "worker": 0, "state": "closed",
         "epochs": 1, "on_interface_packets": 10, "captured_packets": 10, "captured_octets": 1000, "dropped_packets": 0, "dropped": {},
-        "in_ring_packets": 0, "carried_in_packets": 0, "carried_out_packets": 0, "flow_packets": 9, "overflow_packets": 0,
+        "in_ring_packets": 0, "waited_packets": 0, "carried_in_packets": 0, "carried_out_packets": 0, "flow_packets": 9, "overflow_packets": 0,
         "not_metered_packets": 1, "not_metered": {"not_ip": 1}, "late_packets": 0, "published_batches": 1, "published_records": 2,
         "published_packets": 9, "published_octets": 900, "received_batches": 1, "received_records": 2, "received_packets": 9,
         "repeated_batches": 0, "missing_batches": 0, "missing_sequences": [], "stored_records": 2, "stored_packets": 9,
@@ -172,6 +172,18 @@ def test_a_ledger_that_nobody_writes_is_a_loss(probes: int, newest: int, says: s
     if found and says:
         assert says in found.text
         assert found.loss
+
+
+def test_each_row_of_a_ledger_adds_up() -> None:
+    """Packets that waited in the ring are on the wire in one interval, and published in the next."""
+    early = {"on_interface_packets": 10, "captured_packets": 0, "flow_packets": 0, "not_metered_packets": 0}
+    early |= {"published_packets": 0, "stored_packets": 0, "not_metered": {}, "in_ring_packets": 10}
+    rows = [row(**early, waited_packets=-10), row(on_interface_packets=0, waited_packets=10)]
+    console = Console(file=io.StringIO(), width=200)
+    assert ledger.show(console, rows)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert lines[1][4:] == ["on", "the", "wire", "waited", "dropped", "not", "metered", "published", "stored", "lost"]
+    assert [line[4:] for line in lines[2:4]] == [["10", "-10", *"00000"], ["0", "10", "0", "1", "9", "9", "0"]]
 
 
 def test_a_sound_ledger_says_so() -> None:

@@ -14,7 +14,7 @@ from weir.errors import WeirError
 # A row is sound when every packet that the interface counted is stored, or is in no record for a stated reason.
 _FIELDS = """
     toUnixTimestamp(ts) AS at, formatDateTime(ts, '%Y-%m-%dT%H:%i:%SZ') AS time, interval_ms, probe, worker, toString(state) AS state, epochs,
-    on_interface_packets, captured_packets, captured_octets, dropped_packets, dropped, in_ring_packets,
+    on_interface_packets, captured_packets, captured_octets, dropped_packets, dropped, in_ring_packets, waited_packets,
     carried_in_packets, carried_out_packets, flow_packets, overflow_packets, not_metered_packets, not_metered,
     late_packets, published_batches, published_records, published_packets, published_octets, received_batches,
     received_records, received_packets, repeated_batches, missing_batches, missing_sequences, stored_records,
@@ -26,6 +26,7 @@ _FIELDS = """
 
 _AMOUNTS = {
     "on the wire": "on_interface_packets",
+    "waited": "waited_packets",
     "dropped": "dropped_packets",
     "not metered": "not_metered_packets",
     "published": "published_packets",
@@ -215,6 +216,7 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, int]:
         "stored_records",
         "lost_packets",
         "gap_packets",
+        "waited_packets",
         "interface_packets",
         "late_packets",
     ]
@@ -231,18 +233,20 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
     table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
     for name in ("time", "probe", "w", "state"):
         table.add_column(name, no_wrap=True)
-    for name in _AMOUNTS:
+    # Rows add up with the packets that waited from one interval to another; mostly there are none.
+    shown = {name: field for name, field in _AMOUNTS.items() if name != "waited" or any(row[field] for row in rows)}
+    for name in shown:
         table.add_column(name, justify="right", no_wrap=True)
     if len(rows) > limit:
         table.caption = f"the last {limit} of {len(rows)} rows; the sums are over all"
         table.caption_justify = "left"
     for row in rows[-limit:]:
         style = {"closed": "", "stopped": "dim"}.get(row["state"], "red")
-        amounts = (f"{row[field]:,}" for field in _AMOUNTS.values())
+        amounts = (f"{row[field]:,}" for field in shown.values())
         table.add_row(row["time"][11:19], row["probe"], str(row["worker"]), row["state"], *amounts, style=style)
     total = totals(rows)
     table.add_section()
-    table.add_row("sum", "", "", "", *(f"{total[field]:,}" for field in _AMOUNTS.values()), style="bold")
+    table.add_row("sum", "", "", "", *(f"{total[field]:,}" for field in shown.values()), style="bold")
     console.print(table)
     causes: dict[str, int] = {}
     for row in rows:

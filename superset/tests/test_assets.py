@@ -202,12 +202,65 @@ def test_filters(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("base", ["mixes", "suspects", "talkers"])
+#: Names of which a window lists only the largest, and how many: a list 50, a mix of AS 20. It adds up the others.
+LISTED = {"application", "as", "customer", "host_in", "host_out", "port_tcp", "port_udp"}
+LISTS = {"dimension": ("five-minute", {"as": 20}), "list": ("30-second", {})}
+
+
+def test_a_chart_of_sums_says_which_windows_they_cover() -> None:
+    """A sum over a day covers only windows in which the name was among the largest."""
+    checked = 0
+    for name, chart in CHARTS.items():
+        if DATASETS[chart["dataset_uuid"]]["table_name"].removeprefix("customer_") in ("mixes", "talkers"):
+            for one in chart["params"]["adhoc_filters"]:
+                if one["subject"] in LISTS and one["comparator"] in LISTED:
+                    window, fewer = LISTS[one["subject"]]
+                    most = fewer.get(one["comparator"], 50)
+                    words = rf"{window} windows that list (it|them|the host) among the {most} largest"
+                    assert re.search(words, chart["description"]), name
+                    checked += 1
+    assert checked > 8
+    for page, words in (("nation", "20 largest AS and 50 largest app"), ("customer", "20 largest autonomous systems")):
+        assert words in yaml.safe_dump(DASHBOARDS[f"dashboards/{page}.yaml"]["position"], width=10_000), page
+
+
+def test_the_page_of_a_customer_shows_one() -> None:
+    """Traffic between two customers is in the rows of both: a sum over several of them would count it twice."""
+    (chosen,) = [
+        one
+        for one in DASHBOARDS["dashboards/customer.yaml"]["metadata"]["native_filter_configuration"]
+        if one["name"] == "Customer"
+    ]
+    assert (
+        chosen["controlValues"] | {"multiSelect": False, "enableEmptyFilter": True, "defaultToFirstItem": True}
+        == (chosen["controlValues"])
+    )
+    assert chosen["requiredFirst"]
+    for name in weir_assets.CUSTOMER_DATASETS:
+        if name != "customers":
+            for metric in BUNDLE[f"datasets/weir/{name}.yaml"]["metrics"]:
+                assert metric["expression"].startswith("if(uniqExact(customer_id) > 1, NULL, "), (name, metric)
+
+
+def test_completeness_and_missing_are_one_measure() -> None:
+    """Both leave out the intervals without a report, which have a measure of their own on the same pages."""
+    metrics = {one["metric_name"]: one["expression"] for one in BUNDLE["datasets/weir/ledger.yaml"]["metrics"]}
+    assert "sum(missing)" in metrics["completeness"]
+    assert metrics["packets_missing"] == "sum(missing)"
+    assert metrics["reports_share"] == "floor(1 - sum(intervals_unknown) / sum(intervals), 5)"
+    assert metrics["reports_missing"] == "sum(intervals_unknown)"
+    for page in ("fleet", "nation"):
+        shown = {meta["sliceName"] for meta in _placed(f"dashboards/{page}.yaml")}
+        assert {"Completeness", "Reports"} <= shown, page
+
+
+@pytest.mark.parametrize("base", ["mixes", "rates", "suspects", "talkers"])
 def test_a_dataset_of_customers_reads_customers_alone(base: str) -> None:
     """It shares the SQL of its base but not the choice of a scope; row-level security filters on `customer_id`."""
     whole, customers = (BUNDLE[f"datasets/weir/{name}.yaml"] for name in (base, f"customer_{base}"))
     assert customers["sql"] == "{% set of_customers = true -%}\n" + whole["sql"]
-    assert "{% set scope = 'customer' if of_customers else scope_of(filter_values) -%}" in whole["sql"]
+    other = "'probe'" if base == "rates" else "scope_of(filter_values)"
+    assert f"{{% set scope = 'customer' if of_customers else {other} -%}}" in whole["sql"]
     assert re.findall(r"\.scope = (\S+ \S+ \S+)", whole["sql"]) == ["'{{ scope }}'"]
     columns, of_customers = ({column["column_name"] for column in one["columns"]} for one in (whole, customers))
     assert columns - of_customers >= {"probe"}

@@ -36,8 +36,9 @@ FILTER_SETS = {
     "cast": (["unicast", "multicast", "broadcast"], 9000),
     "ip_version": (["ipv4", "ipv6"], 8000),
     "protocol": (["tcp", "udp", "icmp"], 7000),
-    "ports": (["https", "quic", "dns", "ssh", "smb", "ntp", "sip", "bgp"], 4000),
+    "ports": (["https", "quic", "dns", "ssh", "web", "smb", "ntp", "sip", "bgp"], 4000),
     "mail": (["smtp", "submission", "imap"], 60),
+    "p2p": (["bittorrent", "edonkey"], 30),
     "tcp_flags": (["syn", "synack", "fin", "rst"], 300),
     "icmp_kinds": (["echo", "echo-reply", "unreachable", "time-exceeded"], 40),
     "worms": (["tcp-445", "tcp-23"], 12),
@@ -380,7 +381,8 @@ def _threats(url: str) -> None:
             if(s.1 = 'probe', w.probe, ''), s.2, arrayJoin({lists}) AS list, 1 + n, 1,
             toIPv6(if(n < 4, concat('192.0.2.', toString(33 + n)), concat('203.0.113.', toString(n)))),
             multiIf(list = 'udp_work_weight', 90000, list = 'scan_failures', 370, 420) - 30 * n - {roll} / 4, n < 4, 400 - 20 * n, 0, 310, 800,
-            98 - 3 * n, 300, 40, 300, 380 - 20 * n, 1 + n, 375 - 30 * n, 5, 3, 3
+            98 - 3 * n, 300, 40, 300, match(list, '^scan_(addresses|ports)') * (380 - 20 * n),
+            match(list, '^scan_(addresses|ports)') * (1 + n), 375 - 30 * n, 5, 3, 3
         FROM {windows} AS w
         CROSS JOIN (SELECT number AS n FROM numbers(12)) AS hosts
         """,

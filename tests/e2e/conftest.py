@@ -31,6 +31,7 @@ LONGEST_FIRST = {
     "test_ledger": 150,
     "test_faults": 120,
     "test_tiers": 120,
+    "test_pages": 180,
     "test_health": 80,
     "test_nprobe_in": 80,
     "test_exports": 70,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ ELSEWHERE = {
     "filters": "means of 400 days at most",
     "host_days": "the last year",
     "hosts": "the hosts of the last hour",
+    "services": "means of 400 days at most",
 }
 NOBODY = {
     "suspects": "host != 'nobody'",
@@ -66,23 +66,18 @@ class Pages:
         return row
 
 
-def yes(store: ClickHouse, sql: str) -> bool:
-    """Whether the store says so."""
-    return bool(store.rows(sql)[0]["n"])
-
-
 @pytest.fixture(scope="module")
 def pages(stack: RunningStack, shared: Path) -> dict[str, Pages]:
-    found = {}
+    found, sent = {}, {}
     store = connect(stack.stack, "dashboard")
     admin = connect(stack.stack, "admin")
     for probe, capture in CAPTURES.items():
         stack.enrol(probe)
-        sent = stack.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
-        assert sent
+        read = stack.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
+        sent[probe] = read["packets"]["in_flow_records"]
     for probe in CAPTURES:
-        stored = f"SELECT count() > 0 AS n FROM flows WHERE probe = '{probe}'"
-        eventually(functools.partial(yes, admin, stored), probe, 120)
+        # All of it, of which the test takes the span and the sums.
+        assert stack.settled(probe, sent[probe], 180)["packets"] == sent[probe]
         span = "toUnixTimestamp(min(ts)) AS first, toUnixTimestamp(max(ts)) AS last"
         host = "weir_addr(topKWeighted(1)(src_addr, fwd_octets + rev_octets)[1]) AS host"
         (row,) = admin.rows(f"SELECT {span}, {host} FROM flows WHERE probe = '{probe}'")
@@ -111,6 +106,8 @@ def test_sums_are_those_of_the_raw_records(pages: dict[str, Pages], probe: str) 
     same(page, "windows", total, "sum(octets) AS octets, sum(packets) AS packets")
     same(page, "mixes", total, "sum(octets) AS octets, sum(packets) AS packets", "dimension = 'total'")
     same(page, "mixes", total, "sum(octets) AS octets, sum(packets) AS packets", "dimension = 'application'")
+    octets = "toUInt64(round(sum(bits_per_second) * 300 / 8)) AS octets"
+    same(page, "rates", page.raw("sum(fwd_octets + rev_octets) AS octets"), octets)
     stored = page.raw("sum(fwd_packets + rev_packets) AS stored, count() AS records")
     same(page, "ledger", stored, "sum(stored) AS stored, sum(records) AS records")
     newest = f"ts >= {page.last} - 540"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +110,22 @@ def test_a_batch_sent_twice_is_dropped_and_named(stack: RunningStack, real_messa
         batches[0].interval_start_ms,
         batches[2].interval_start_ms,
     }
+
+
+def test_a_capture_read_again_and_again_is_not_more_than_all(stack: RunningStack, tmp_path: Path) -> None:
+    """Each reading is a run of its own in the same intervals: what it published counts, as what it stored does."""
+    capture = tmp_path / "again.pcap"
+    packets = 4 * write_capture(capture, packets=2_000, seconds=60)
+    stack.enrol("again")
+    sent = [stack.read("again", capture, words=("--keep-time",)) for _ in range(4)]
+    assert sent
+    eventually(lambda: stack.sums("again")["packets"] >= packets, "four times the capture")
+    columns = "max(completeness) AS highest, min(completeness) AS lowest, sum(lost_packets) AS lost, sum(doubled_packets) AS doubled"
+    asked = f"SELECT {columns}, sum(accounted_packets) AS accounted FROM v_completeness WHERE probe = 'again'"
+    whole = {"highest": 1, "lowest": 1, "lost": 0, "doubled": 0, "accounted": packets}
+    eventually(lambda: stack.store.rows(asked)[0] == whole, "nothing missing, nothing beyond what was published")
+    assert {row["epochs"] for row in stack.ledger("again") if row["received_packets"]} == {4}
+    assert report(stack, "again")[2] == []
 
 
 def test_an_agent_killed_is_named(stack: RunningStack, real_messages: list[bytes]) -> None:

@@ -1,5 +1,5 @@
-SELECT toStartOfFifteenMinutes(ts) AS quarter, probe, sum(wire_packets) AS on_the_wire, sum(dropped_packets) AS dropped,
-    sum(lost_packets) AS lost, round(100 * avg(completeness), 3) AS percent
+SELECT toStartOfFifteenMinutes(ts) AS quarter, probe, sum(accounted_packets) AS accounted, sum(missing_packets) AS missing,
+    floor(100 * accounted / nullIf(accounted + missing, 0), 3) AS percent, sum(workers_unknown) AS reports_missing
 FROM v_completeness
 WHERE ts > now() - INTERVAL 3 HOUR AND ts < now() - INTERVAL 1 MINUTE
 GROUP BY quarter, probe

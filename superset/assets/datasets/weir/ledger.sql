@@ -1,12 +1,10 @@
--- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. An interval without a closing record
--- has an unknown number of packets on the wire: it counts as `intervals_unknown`, and its stored packets stay out of
--- `accounted`, so that they cannot hide the losses of others.
+-- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. Nobody knows which packets are missing of an interval
+-- without a closing record: it counts as `intervals_unknown`. Rows stored twice are apart, so that they cannot hide the losses of others.
 SELECT
     {{ point('l.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,
     l.probe AS probe,
     count() AS intervals,
-    countIf(l.state NOT IN ('closed', 'stopped')) AS intervals_incomplete,
     countIf(l.state IN ('closing_missing', 'missing')) AS intervals_unknown,
     countIf(l.state = 'closed') AS intervals_closed,
     sum(l.on_interface_packets) + sum(l.gap_packets) AS wire,
@@ -18,9 +16,11 @@ SELECT
     sum(l.gap_packets) AS unwatched,
     sum(l.not_metered_packets) AS not_metered,
     sum(l.stored_packets) AS stored,
-    sumIf(l.stored_packets + l.not_metered_packets, l.state NOT IN ('closing_missing', 'missing')) AS accounted,
+    sum(greatest(l.lost_packets, 0)) AS lost,
+    sum(greatest(-l.lost_packets, 0)) AS doubled,
+    stored - doubled + not_metered AS accounted,
+    sum(l.dropped_packets) + unwatched + lost AS missing,
     sum(l.stored_records) AS records,
-    sum(l.lost_packets) AS lost,
     maxIf(dateDiff('millisecond', toDateTime64(l.ts, 3, 'UTC'), l.updated_at) - toInt64(l.interval_ms), l.state = 'closed' AND l.version = 1 AND NOT startsWith(l.source, 'file:')) / 1000 AS lag,
     max(nullIf(l.rss_octets, 0)) AS memory,
     max(l.cpu_permille) AS cpu

@@ -1,0 +1,123 @@
+"""A capture with something of everything that the dashboards show, at any time and of any length."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+TCP, UDP, ICMP = 6, 17, 1
+SYN, SYNACK, ACK, PUSH, FIN, RST = 0x02, 0x12, 0x10, 0x18, 0x11, 0x14
+PREFIXES = """prefix,customer,site,tags,national
+192.0.2.0/28,Fjord Power,north,,true
+192.0.2.16/28,Harbour Hosting,north,,true
+192.0.2.32/27,Northern University,north,,true
+2001:db8:1::/48,Fjord Power,north,,true
+"""
+SYSTEMS = {
+    f"198.51.100.{8 * i}/29": {"autonomous_system_number": 64_500 + i, "autonomous_system_organization": f"System {i}"}
+    for i in range(32)
+} | {"192.0.2.0/24": {"autonomous_system_number": 64_496, "autonomous_system_organization": "National Carrier"}}
+COUNTRIES = {
+    "198.51.100.0/25": {"country": {"iso_code": "DE"}},
+    "198.51.100.128/25": {"country": {"iso_code": "US"}},
+    "203.0.113.0/24": {"country": {"iso_code": "BR"}},
+}
+#: Services that the clients use: port, protocol, first octets of the client.
+SERVICES = [
+    (80, TCP, b"GET / HTTP/1.1\r\nHost: www.example.net\r\n\r\n"),
+    (443, TCP, b"\x16\x03\x01\x00\x05"),
+    (22, TCP, b"SSH-2.0-OpenSSH_9.2\r\n"),
+    (25, TCP, b"EHLO example.net\r\n"),
+    (6881, TCP, b"\x13BitTorrent protocol" + bytes(48)),
+    (53, UDP, bytes.fromhex("000101000001000000000000") + b"\x03www\x07example\x03net\x00\x00\x01\x00\x01"),
+    (123, UDP, b"\x23" + bytes(47)),
+]
+#: Hosts of one customer that look for one service everywhere, in vain.
+SCANNERS = [f"192.0.2.{host}" for host in range(33, 37)]
+
+Packet = tuple[float, bytes]
+
+
+def write(path: Path, begin: float, seconds: int, seed: int = 1) -> int:
+    """Write the capture (pcap, Ethernet); returns the number of packets."""
+    chance = random.Random(seed)
+    packets = sorted(_packets(begin, seconds, chance))
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for moment, frame in packets:
+            file.write(struct.pack("<IIII", int(moment), int(moment % 1 * 1e6), len(frame), len(frame)) + frame)
+    return len(packets)
+
+
+def _packets(begin: float, seconds: int, chance: random.Random) -> Iterator[Packet]:
+    for second in range(seconds):
+        at = begin + second
+        for _ in range(2):
+            yield from _conversation(at + 0.5 * chance.random(), chance)
+        if second % 3 == 0:
+            yield from _scan(at, second, chance)
+            yield from _unanswered(at + 0.2, chance)
+        if second % 10 == 0:
+            for group in ("ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:fb"):
+                yield at, _frame("192.0.2.9", "192.0.2.255", UDP, _udp(5353, 5353, bytes(60)), to=group)
+
+
+def _conversation(at: float, chance: random.Random) -> Iterator[Packet]:
+    port, protocol, hello = chance.choice(SERVICES)
+    own, far = chance.randint(1, 40), chance.randint(1, 250)
+    ends = (f"192.0.2.{own}", f"198.51.100.{far}")
+    if chance.random() < 0.2:
+        ends = (f"2001:db8:1::{own:x}", f"2001:db8:ff::{far:x}")
+    # Some of the servers are at home.
+    client, server = ends if chance.random() < 0.8 else ends[::-1]
+    from_port = chance.randint(32_768, 60_999)
+    if protocol == UDP:
+        yield at, _frame(client, server, UDP, _udp(from_port, port, hello))
+        yield at + 0.01, _frame(server, client, UDP, _udp(port, from_port, hello + bytes(100)))
+        return
+    turns = [(True, SYN, b""), (False, SYNACK, b""), (True, ACK, b""), (True, PUSH, hello)]
+    turns += [(False, PUSH, bytes(chance.randint(200, 1400))) for _ in range(chance.randint(1, 20))]
+    turns += [(True, FIN, b""), (False, FIN, b""), (True, ACK, b"")]
+    for step, (forward, flags, payload) in enumerate(turns):
+        source, target = (client, server) if forward else (server, client)
+        ports = (from_port, port) if forward else (port, from_port)
+        yield at + 0.02 * step, _frame(source, target, TCP, _tcp(*ports, flags, payload))
+
+
+def _scan(at: float, second: int, chance: random.Random) -> Iterator[Packet]:
+    for source in SCANNERS:
+        for number in range(5):
+            target = f"203.0.113.{chance.randint(1, 254)}"
+            port = (139, 445)[number % 2]
+            yield at + 0.01 * number, _frame(source, target, TCP, _tcp(1024 + second, port, SYN))
+            if number == 4:
+                yield at + 0.05, _frame(target, source, TCP, _tcp(port, 1024 + second, RST))
+
+
+def _unanswered(at: float, chance: random.Random) -> Iterator[Packet]:
+    """Datagrams to closed ports, and the errors that come back."""
+    target = f"203.0.113.{chance.randint(1, 254)}"
+    sent = _frame("192.0.2.40", target, UDP, _udp(4000, chance.randint(1, 1023), bytes(20)))
+    yield at, sent
+    yield at + 0.01, _frame(target, "192.0.2.40", ICMP, b"\x03\x03" + bytes(6) + sent[14:42])
+
+
+def _tcp(source: int, target: int, flags: int, payload: bytes = b"") -> bytes:
+    return struct.pack("!HHIIBBHHH", source, target, 1, 1, 0x50, flags, 65_535, 0, 0) + payload
+
+
+def _udp(source: int, target: int, payload: bytes) -> bytes:
+    return struct.pack("!HHHH", source, target, 8 + len(payload), 0) + payload
+
+
+def _frame(source: str, target: str, protocol: int, payload: bytes, to: str = "02:00:00:00:00:01") -> bytes:
+    ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(target).packed
+    ethernet = bytes.fromhex(to.replace(":", "")) + bytes.fromhex("020000000002")
+    if ":" in source:
+        header = struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64)
+        return ethernet + b"\x86\xdd" + header + ends + payload
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 64, protocol, 0)
+    return ethernet + b"\x08\x00" + header + ends + payload
