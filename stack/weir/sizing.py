@@ -42,8 +42,8 @@ HOSTS_FACTOR = Constant(18, "make bench-store: the same two")
 HOSTS_OCTETS = Constant(10.7, MEASURED)
 TALKERS_A_PROBE = Constant(10_001, "clickhouse/migrations/0016_daily.sql: the list and its remainder")
 TALKERS_OCTETS = Constant(23.2, MEASURED)
-#: Rows per probe, or over all: totals, applications, AS, countries, in each direction.
-MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
+#: Rows per probe, or over all: totals, applications, AS, countries, AS with application, in each direction.
+MIXES_A_PROBE = Constant(1_000, "assumed: 120 names and 130 pairs of AS and application, in 4 directions")
 MIXES_OCTETS = Constant(22.2, MEASURED)
 #: Records that one core stores per second, with all views.
 RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")

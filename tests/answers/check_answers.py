@@ -193,7 +193,7 @@ def judge_indicators(asked: Asked, case: Case, verdicts: Verdicts) -> None:
 
 def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
     """Compare the mixes of five minutes."""
-    mix = asked.rows("v_mixes", "(toString(direction), number, remainder)", "dimension", "window_s = 300")
+    mix = asked.rows("v_mixes", "(toString(direction), number, application, remainder)", "dimension", "window_s = 300")
     applications = named(case.capture)
     for start, inside in definitions.by_window(case.packets, MIX).items():
         where = f"{asked.scope} {case.capture.name} {clock(start)}"

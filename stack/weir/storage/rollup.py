@@ -73,13 +73,15 @@ _NATIONAL_SQL = _lists_of_hosts(
 )
 
 _MIXES_SQL = """
-INSERT INTO {table}
+INSERT INTO {table} (
+    day, scope, probe, customer, dimension, direction, number, application, remainder, windows,
+    octets, packets, flows, ipv6_octets, ipv6_packets, ipv6_flows, overflow_octets)
 SELECT
-    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
+    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, application, remainder, count() AS windows,
     sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
 FROM mixes AS m FINAL
 WHERE {of_day} AND packets > 0
-GROUP BY scope, probe, customer, dimension, direction, number, remainder
+GROUP BY scope, probe, customer, dimension, direction, number, application, remainder
 """
 
 

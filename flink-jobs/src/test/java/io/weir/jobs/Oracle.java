@@ -12,6 +12,7 @@ import io.weir.proto.RecordKind;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -36,6 +37,9 @@ final class Oracle {
   static final long WINDOW_MS = 30_000;
   static final long MIX_MS = 60_000;
   static final int TOP = 3;
+
+  /** Dimensions of mixes: total, application, AS, country, customer, AS with application. */
+  private static final int DIMENSIONS = 6;
 
   /** How long after its end a window accepts late data. */
   static final long LATE_MS = 300_000;
@@ -900,13 +904,25 @@ final class Oracle {
         });
   }
 
-  /** Octets and packets of each longer window, in all directions together. */
+  /**
+   * Octets and packets of each longer window, in all directions together; and in each direction,
+   * the rows of every dimension add up to the total.
+   */
   private void mixes(List<String> lines) {
     Map<String, Map<String, String>> rows =
         newest(
             lines, "mixes", "ts", "scope", "probe", "customer", "dimension", "direction", "rank");
     Map<String, long[]> had = new TreeMap<>();
+    Map<String, long[][]> whole = new TreeMap<>();
     for (Map<String, String> row : rows.values()) {
+      long[] sum =
+          whole
+              .computeIfAbsent(
+                  text(row, "ts", "scope", "probe", "customer", "direction"),
+                  key -> new long[DIMENSIONS][3])[(int) number(row, "dimension") - 1];
+      sum[0] += number(row, "octets");
+      sum[1] += number(row, "packets");
+      sum[2] += number(row, "flows");
       if (number(row, "dimension") == 1) {
         long[] sums =
             had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[3]);
@@ -915,6 +931,15 @@ final class Oracle {
         sums[2] = number(row, "probes_reported");
       }
     }
+    whole.forEach(
+        (key, sums) -> {
+          for (int at = 1; at < DIMENSIONS; at++) {
+            same(
+                "mixes " + key + " dimension " + (at + 1),
+                Arrays.toString(sums[at]),
+                Arrays.toString(sums[0]));
+          }
+        });
     Map<String, long[]> wanted = new TreeMap<>();
     Set<String> late = new TreeSet<>();
     Map<String, Boolean> closed = new TreeMap<>();

@@ -87,7 +87,10 @@ public final class Options {
           new Option("top", "N", "50", "Rows of a list of topn and indicators, 10 to 100"),
           new Option("port-report", "N", "1000", "Hosts of a TCP port report"),
           new Option(
-              "mix-top", "N", "50", "Applications and customers of a mix; the rest is one row"),
+              "mix-top",
+              "N",
+              "50",
+              "Applications, customers, or pairs of AS and application, of a mix; the rest is one row"),
           new Option("mix-top-as", "N", "20", "AS of a mix; the rest is one row"),
           new Option(
               "window-flows",
