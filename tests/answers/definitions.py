@@ -62,8 +62,13 @@ def flow_lists(packets: list[Packet]) -> dict[str, Answer]:
     }
 
 
-def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, Answer]:
-    """Top hosts by octets received and sent, ports of services by octets both ways, AS and customers in and out."""
+#: The columns with the ranks of a list of talkers, by unit.
+RANKS = {"octets": "rank", "packets": "packets_rank", "flows": "flows_rank"}
+
+
+def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, dict[str, Answer]]:
+    """The largest by octets, packets and flows: hosts by traffic received and sent, ports of services by traffic both ways, AS and
+    customers in and out."""
     hosts, systems, owners = Talkers(), Talkers(), Talkers()
     ports = {TCP: Talkers(), UDP: Talkers()}
     for packet in packets:
@@ -80,12 +85,12 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
             ports[packet.protocol].add(flow.src_port if back else flow.dst_port, packet, "in" if to_port else "out")
     whole = {"window_octets": sum(packet.octets for packet in packets), "window_packets": len(packets)}
     return {
-        "host_in": hosts.answer("in_octets", whole),
-        "host_out": hosts.answer("out_octets", whole),
-        "port_tcp": ports[TCP].answer("octets", whole),
-        "port_udp": ports[UDP].answer("octets", whole),
-        "as": systems.answer("octets", whole),
-        "customer": owners.answer("octets", whole),
+        "host_in": hosts.answers("in_", whole),
+        "host_out": hosts.answers("out_", whole),
+        "port_tcp": ports[TCP].answers("", whole),
+        "port_udp": ports[UDP].answers("", whole),
+        "as": systems.answers("", whole),
+        "customer": owners.answers("", whole),
     }
 
 
@@ -105,13 +110,18 @@ class Talkers:
             self.rows[key][f"{way}_{unit}"] += count
         self.flows[key].add(packet.flow.key)
 
-    def answer(self, value: str, whole: dict[str, int]) -> Answer:
-        """The list in order of a column."""
+    def answers(self, way: str, whole: dict[str, int]) -> dict[str, Answer]:
+        """The list of those with traffic of this way, by octets, packets and flows."""
+        return {
+            unit: self._answer(unit if unit == "flows" else f"{way}{unit}", f"{way}packets", whole) for unit in RANKS
+        }
+
+    def _answer(self, value: str, traffic: str, whole: dict[str, int]) -> Answer:
         names = [f"{way}{unit}" for way in ("", "in_", "out_") for unit in ("octets", "packets")]
         rows = {
             key: {name: row[name] for name in names} | {"flows": len(self.flows[key]), **whole}
             for key, row in self.rows.items()
-            if row[value]
+            if row[traffic]
         }
         for row in rows.values():
             row["window_keys"] = len(self.rows)

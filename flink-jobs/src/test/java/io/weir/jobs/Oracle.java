@@ -851,12 +851,13 @@ final class Oracle {
     if (scope.kind() == 3) {
       hosts.keySet().removeIf(host -> customer(host) != scope.customer());
     }
-    talkers(window, scope, 1, hosts, ends -> ends.inOctets, "addr", rows);
-    talkers(window, scope, 2, hosts, ends -> ends.outOctets, "addr", rows);
-    ToLongFunction<Ends> both = ends -> ends.inOctets + ends.outOctets;
-    talkers(window, scope, 3, tcp, both, "number", rows);
-    talkers(window, scope, 4, udp, both, "number", rows);
-    talkers(window, scope, 6, whom, both, "number", rows);
+    talkers(window, scope, 1, hosts, ends -> ends.inOctets, ends -> ends.inPackets, "addr", rows);
+    talkers(window, scope, 2, hosts, ends -> ends.outOctets, ends -> ends.outPackets, "addr", rows);
+    ToLongFunction<Ends> octets = ends -> ends.inOctets + ends.outOctets;
+    ToLongFunction<Ends> packets = ends -> ends.inPackets + ends.outPackets;
+    talkers(window, scope, 3, tcp, octets, packets, "number", rows);
+    talkers(window, scope, 4, udp, octets, packets, "number", rows);
+    talkers(window, scope, 6, whom, octets, packets, "number", rows);
   }
 
   private static void end(
@@ -869,39 +870,87 @@ final class Oracle {
     ends.flows.add(key);
   }
 
+  /**
+   * A list has the largest by octets, by packets and by flows, each once, the largest by octets
+   * first.
+   */
   private void talkers(
       long window,
       Scope scope,
       int list,
       Map<String, Ends> all,
-      ToLongFunction<Ends> value,
+      ToLongFunction<Ends> octets,
+      ToLongFunction<Ends> packets,
       String name,
       Map<String, Map<String, String>> rows) {
-    Map<String, Long> values = new TreeMap<>();
-    all.forEach((key, ends) -> values.put(key, value.applyAsLong(ends)));
-    list(
-        "top_talkers",
-        scope.key(window) + " " + list,
-        rows,
-        values,
-        row -> row.getOrDefault(name, "0"),
-        (where, key, row) -> {
-          Ends ends = all.get(key);
-          same(
-              where + " " + key,
-              text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
-              "%d %d %d %d %d"
-                  .formatted(
-                      ends.inOctets,
-                      ends.inPackets,
-                      ends.outOctets,
-                      ends.outPackets,
-                      ends.flows.size()));
-          same(
-              where + " window",
-              text(row, "window_octets", "window_packets", "window_overflow_octets"),
-              "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
-        });
+    String place = scope.key(window) + " " + list;
+    List<Map<String, String>> listed = new ArrayList<>();
+    for (Map<String, String> row; (row = rows.get(place + " " + (listed.size() + 1))) != null; ) {
+      listed.add(row);
+    }
+    String where = "top_talkers " + place;
+    ranked(where, listed, "rank", all, octets, name);
+    ranked(where, listed, "packets_rank", all, packets, name);
+    ranked(
+        where,
+        listed,
+        "flows_rank",
+        all,
+        ends -> packets.applyAsLong(ends) > 0 ? ends.flows.size() : 0,
+        name);
+    Set<String> once = new HashSet<>();
+    for (Map<String, String> row : listed) {
+      String key = row.getOrDefault(name, "0");
+      Ends ends = all.get(key);
+      boolean wanted =
+          number(row, "rank") <= TOP
+              || number(row, "packets_rank") > 0
+              || number(row, "flows_rank") > 0;
+      if (ends == null || !once.add(key) || !wanted) {
+        differences.add(where + ": there is no such one, or twice, or it is too small: " + row);
+        continue;
+      }
+      same(
+          where + " " + key,
+          text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
+          "%d %d %d %d %d"
+              .formatted(
+                  ends.inOctets,
+                  ends.inPackets,
+                  ends.outOctets,
+                  ends.outPackets,
+                  ends.flows.size()));
+      same(
+          where + " window",
+          text(row, "window_octets", "window_packets", "window_overflow_octets"),
+          "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
+    }
+  }
+
+  /** Compares the values of the rows that have a rank in a column with the largest values. */
+  private void ranked(
+      String where,
+      List<Map<String, String>> listed,
+      String column,
+      Map<String, Ends> all,
+      ToLongFunction<Ends> value,
+      String name) {
+    List<Long> best =
+        all.values().stream()
+            .map(value::applyAsLong)
+            .filter(of -> of > 0)
+            .sorted(Comparator.reverseOrder())
+            .limit(TOP)
+            .toList();
+    List<Long> had =
+        listed.stream()
+            .filter(row -> number(row, column) > 0)
+            .sorted(Comparator.comparingLong(row -> number(row, column)))
+            .limit(column.equals("rank") ? TOP : listed.size())
+            .map(row -> all.getOrDefault(row.getOrDefault(name, "0"), new Ends()))
+            .map(value::applyAsLong)
+            .toList();
+    same(where + " " + column, had, best);
   }
 
   /**
