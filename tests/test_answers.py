@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
 import definitions
 from harness import CHECKOUT
 
-COMPUTED = {
+COMPUTED: dict[str, Mapping[str, object]] = {
     "top_flows": definitions.flow_lists([]),
     "top_talkers": definitions.talker_lists([], {}),
     "top_indicators": definitions.indicator_lists([], {}, {}),

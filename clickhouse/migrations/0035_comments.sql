@@ -226,7 +226,6 @@ ALTER TABLE talkers_daily
 ALTER TABLE mixes_daily
     MODIFY COLUMN scope Enum8('probe' = 1, 'all' = 2, 'customer' = 3) COMMENT 'probe: traffic that one probe saw; inside is its site. all: all probes, each flow once; inside is the nation. customer: traffic of one customer, over all probes, each flow once; inside is the customer',
     MODIFY COLUMN customer UInt32 COMMENT 'Customer for scope customer, else 0',
-    MODIFY COLUMN dimension Enum8('total' = 1, 'application' = 2, 'as' = 3, 'country' = 4, 'customer' = 5) COMMENT 'Dimension of the row. as, country: those of the outside end; if there is none, of the sender. customer: that of the inside end; if there is none, of the sender',
     MODIFY COLUMN direction Enum8('unknown' = 0, 'out' = 1, 'in' = 2, 'internal' = 3, 'transit' = 4) COMMENT 'Direction of the packets: in is from outside to inside',
     MODIFY COLUMN remainder Bool COMMENT 'True for the row that sums all values that had no row of their own in a window',
     MODIFY COLUMN windows UInt32 COMMENT 'Number of windows of the day that have this row',

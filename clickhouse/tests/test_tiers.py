@@ -75,6 +75,11 @@ def _totals(server: Server, weir: str) -> dict[str, str]:
         "by destination": server.sql(f"{hourly} FROM {weir}.flows_hourly_by_destination {per}"),
         "raw, each end": server.sql(f"{either} FROM {weir}.flows {per}"),
         "hosts": server.sql(f"{hosts} FROM {weir}.hosts_daily {per}"),
+        "raw, TCP and UDP": server.sql(
+            f"SELECT toDate(ts) AS day, probe, {begun}, sum(fwd_packets + rev_packets), sum(fwd_octets + rev_octets)"
+            f" FROM {weir}.flows WHERE protocol IN (6, 17) {per}"
+        ),
+        "ports": server.sql(f"SELECT day, probe, sum(p.flows), sum(p.packets), sum(p.octets) FROM {weir}.ports_daily AS p {per}"),
     }
 
 
@@ -90,11 +95,12 @@ def test_every_tier_has_the_same_totals_and_a_repeat_changes_none(server: Server
     assert once["by source"] == once["raw"]
     assert once["by destination"] == once["raw"]
     assert once["hosts"] == once["raw, each end"]
+    assert once["ports"] == once["raw, TCP and UDP"]
     for block in (1, 0, 2):
         _many(server, weir, 5000, seed + block, f"block {block}")
     roll_up(server, weir)
     assert _totals(server, weir) == once
-    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily"):
+    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily", "ports_daily"):
         server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
     assert _totals(server, weir) == once
 
@@ -124,6 +130,8 @@ def test_ephemeral_ports_are_folded_and_services_kept(server: Server, weir: str)
     assert _hourly(server, weir, "protocol, port, records, flows, fwd_packets") == (
         "1\t2048\t1\t1\t5\n6\t0\t2\t2\t10\n6\t443\t2\t2\t10\n6\t9000\t1\t1\t5\n17\t51820\t1\t1\t5"
     )
+    ports = f"SELECT protocol_name, port, sum(p.packets), sum(p.flows) FROM {weir}.v_ports_daily AS p GROUP BY ALL ORDER BY ALL"
+    assert server.sql(ports) == "TCP\t0\t18\t2\nTCP\t443\t18\t2\nTCP\t9000\t9\t1\nUDP\t51820\t9\t1"
 
 
 SCAN = {"fwd_packets": 1, "fwd_octets": 40, "rev_packets": 0, "rev_octets": 0, "fwd_tcp_syn": 1, "dst_port": 22}
@@ -169,6 +177,7 @@ def test_a_scan_of_a_network_is_one_row(server: Server, weir: str) -> None:
     _insert(server, weir, *(SCAN | {"dst_addr": f"::ffff:203.0.113.{host}", "src_port": 40000 + host} for host in range(256)))
     assert _hourly(server, weir, "port, records, fwd_packets, fwd_tcp_syn") == "22\t256\t256\t256"
     assert server.sql(f"SELECT host, network, unanswered FROM {weir}.hosts FINAL WHERE network") == "203.0.113.0/24\ttrue\t256"
+    assert server.sql(f"SELECT port, flows, unanswered FROM {weir}.v_ports_daily FINAL") == "22\t256\t256"
 
 
 def test_one_address_or_network_is_found_on_either_side(server: Server, weir: str) -> None:

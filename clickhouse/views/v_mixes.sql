@@ -8,6 +8,8 @@ CREATE OR REPLACE VIEW v_mixes
     LIKE v_top_flows (version),
     LIKE mixes (number),
     name String COMMENT 'Name of the application, AS, country or customer; in the last two rows of a mix, the meaning of the row',
+    LIKE mixes (application),
+    application_name String COMMENT 'Dimension as_application: name of the application of the pair, whose AS is name; empty in all other dimensions and for the rest',
     LIKE mixes (remainder, octets, packets, flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,
         ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows, probes_reported,
         probes_expected),
@@ -18,7 +20,9 @@ AS SELECT
     t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer,
     dictGet('customer_names', 'customer', t.customer) AS customer_name, t.dimension AS dimension,
     t.direction AS direction, t.rank AS rank, t.version AS version, t.number AS number,
-    multiIf(t.remainder, 'the rest', t.dimension = 'total', 'all', t.number = 0, 'unknown', t.dimension = 'application', dictGet('application_names', 'name', t.number), t.dimension = 'as', dictGet('autonomous_system_names', 'name', t.number), t.dimension = 'country', weir_country(t.number), t.dimension = 'customer', dictGet('customer_names', 'customer', t.number), '') AS name,
+    multiIf(t.remainder, 'the rest', t.dimension = 'total', 'all', t.number = 0, 'unknown', t.dimension = 'application', dictGet('application_names', 'name', t.number), t.dimension = 'as', dictGet('autonomous_system_names', 'name', t.number), t.dimension = 'country', weir_country(t.number), t.dimension = 'customer', dictGet('customer_names', 'customer', t.number), t.dimension = 'as_application', dictGet('autonomous_system_names', 'name', t.number), '') AS name,
+    t.application AS application,
+    multiIf(t.dimension != 'as_application' OR t.remainder, '', t.application = 0, 'unknown', dictGet('application_names', 'name', t.application)) AS application_name,
     t.remainder AS remainder, t.octets AS octets, t.packets AS packets, t.flows AS flows,
     t.ipv4_octets AS ipv4_octets, t.ipv4_packets AS ipv4_packets, t.ipv4_flows AS ipv4_flows,
     t.ipv6_octets AS ipv6_octets, t.ipv6_packets AS ipv6_packets, t.ipv6_flows AS ipv6_flows,
@@ -28,4 +32,4 @@ AS SELECT
     t.octets / greatest(t.direction_octets, 1) AS share
 FROM mixes AS t FINAL
 WHERE t.packets > 0
-COMMENT 'Totals, and shares of applications, AS, countries and customers, of each window: the newest version';
+COMMENT 'Totals, and shares of applications, AS, countries, customers, and AS with application, of each window: the newest version';

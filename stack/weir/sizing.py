@@ -40,10 +40,12 @@ HOSTS_EXPONENT = Constant(
 )
 HOSTS_FACTOR = Constant(18, "make bench-store: the same two")
 HOSTS_OCTETS = Constant(10.7, MEASURED)
-TALKERS_A_PROBE = Constant(10_001, "clickhouse/migrations/0016_daily.sql: the list and its remainder")
+TALKERS_A_PROBE = Constant(12_001, "stack/weir/storage/rollup.py: at most; the list and its remainder")
 TALKERS_OCTETS = Constant(23.2, MEASURED)
-#: Rows per probe, or over all: totals, applications, AS, countries, in each direction.
-MIXES_A_PROBE = Constant(500, "assumed: 120 names in 4 directions")
+PORTS_A_PROBE = Constant(20_000, "assumed: ports below 32768, and services, that flows and scans reach on a day")
+PORTS_OCTETS = Constant(10.7, "assumed: as hosts_daily")
+#: Rows per probe, or over all: totals, applications, AS, countries, AS with application, in each direction.
+MIXES_A_PROBE = Constant(1_000, "assumed: 120 names and 130 pairs of AS and application, in 4 directions")
 MIXES_OCTETS = Constant(22.2, MEASURED)
 #: Records that one core stores per second, with all views.
 RECORDS_A_CORE = Constant(150_000, "make bench-store: 6.4 us of CPU per record")
@@ -114,6 +116,7 @@ class Plan:
                 "daily", "talkers_daily", min(self.probes * TALKERS_A_PROBE.value, hosts), TALKERS_OCTETS.value, daily
             ),
             Tier("daily", "national_talkers_daily", TALKERS_A_PROBE.value, TALKERS_OCTETS.value, daily),
+            Tier("daily", "ports_daily", self.probes * PORTS_A_PROBE.value, PORTS_OCTETS.value, daily),
             Tier("daily", "mixes_daily", (self.probes + 1) * MIXES_A_PROBE.value, MIXES_OCTETS.value, daily),
         ]
 

@@ -45,7 +45,6 @@ def seen(store: Store) -> int:
 @pytest.mark.parametrize(
     ("name", "sums", "where"),
     [
-        ("as_applications", "sum(octets)", f"position(as_label, '{AS}') > 0"),
         ("address", "sum(sent_octets + received_octets)", "1"),
         ("host_days", "sum(sent_octets + received_octets)", "1"),
     ],

@@ -293,16 +293,17 @@ def _windows(url: str) -> None:
          ('out', if(nation_direction = 'out', fwd_octets, rev_octets), if(nation_direction = 'out', fwd_packets, rev_packets), nation_direction = 'out')]
     """
     keys = """
-        [('total', toUInt32(0)), ('application', application_id), ('as', if(nation_direction = 'out', dst_as, src_as)),
-         ('country', if(nation_direction = 'out', dst_country, src_country)), ('customer', greatest(src_customer, dst_customer))]
+        [('total', toUInt32(0), toUInt16(0)), ('application', application_id, 0), ('as', if(nation_direction = 'out', dst_as, src_as), 0),
+         ('country', if(nation_direction = 'out', dst_country, src_country), 0), ('customer', greatest(src_customer, dst_customer), 0),
+         ('as_application', if(nation_direction = 'out', dst_as, src_as), application_id)]
     """
     execute(
         url,
         f"""
-        INSERT INTO mixes (ts, window_s, scope, probe, customer, dimension, direction, rank, version, number, octets, packets, flows,
+        INSERT INTO mixes (ts, window_s, scope, probe, customer, dimension, direction, rank, version, number, application, octets, packets, flows,
             ipv4_octets, ipv4_packets, ipv6_octets, ipv6_packets, direction_octets, direction_packets, probes_reported, probes_expected)
         SELECT t, 300, scope, probe_name, customer, key.1, way.1, row_number() OVER (PARTITION BY t, scope, probe_name, customer, key.1, way.1 ORDER BY o DESC),
-            1, key.2, sum(way.2) AS o, sum(way.3), intDiv(sum(way.4), 30), sumIf(way.2, ip_version = 4), sumIf(way.3, ip_version = 4),
+            1, key.2, key.3, sum(way.2) AS o, sum(way.3), intDiv(sum(way.4), 30), sumIf(way.2, ip_version = 4), sumIf(way.3, ip_version = 4),
             sumIf(way.2, ip_version = 6), sumIf(way.3, ip_version = 6),
             sum(o) OVER (PARTITION BY t, scope, probe_name, customer, key.1, way.1), 1, 3, 3
         FROM

@@ -167,9 +167,12 @@ def judge_talkers(asked: Asked, case: Case, customers: dict[str, int], verdicts:
         for name, answer in definitions.flow_lists(inside).items():
             listed = {(*key[:4], protocol(key[4])): row for key, row in flows[start, name].items()}
             verdicts.compare(f"top_flows {name}", where, answer, listed)
-        for name, answer in definitions.talker_lists(inside, customers).items():
+        for name, answers in definitions.talker_lists(inside, customers).items():
             found = {k[0] if name.startswith("host") else int(k[1]): row for k, row in talkers[start, name].items()}
-            verdicts.compare(f"top_talkers {name}", where, answer, found)
+            for unit, answer in answers.items():
+                ranks = {key: row[definitions.RANKS[unit]] for key, row in found.items()}
+                largest = {key: row for key, row in found.items() if 0 < ranks[key] <= answer.top}
+                verdicts.compare(f"top_talkers {name} {unit}", where, answer, largest)
     for table, rows in (("top_flows", flows), ("top_talkers", talkers)):
         for start, name in [key for key in rows if key[0] not in windows]:
             verdicts.compare(f"{table} {name}", f"{at} {clock(start)}", Answer({}), rows[start, name])
@@ -193,7 +196,7 @@ def judge_indicators(asked: Asked, case: Case, verdicts: Verdicts) -> None:
 
 def judge_mixes(asked: Asked, case: Case, customers: dict[str, int], verdicts: Verdicts) -> None:
     """Compare the mixes of five minutes."""
-    mix = asked.rows("v_mixes", "(toString(direction), number, remainder)", "dimension", "window_s = 300")
+    mix = asked.rows("v_mixes", "(toString(direction), number, application, remainder)", "dimension", "window_s = 300")
     applications = named(case.capture)
     for start, inside in definitions.by_window(case.packets, MIX).items():
         where = f"{asked.scope} {case.capture.name} {clock(start)}"

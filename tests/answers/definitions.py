@@ -62,8 +62,13 @@ def flow_lists(packets: list[Packet]) -> dict[str, Answer]:
     }
 
 
-def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, Answer]:
-    """Top hosts by octets received and sent, ports of services by octets both ways, AS and customers in and out."""
+#: The columns with the ranks of a list of talkers, by unit.
+RANKS = {"octets": "rank", "packets": "packets_rank", "flows": "flows_rank"}
+
+
+def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, dict[str, Answer]]:
+    """The largest by octets, packets and flows: hosts by traffic received and sent, ports of services by traffic both ways, AS and
+    customers in and out."""
     hosts, systems, owners = Talkers(), Talkers(), Talkers()
     ports = {TCP: Talkers(), UDP: Talkers()}
     for packet in packets:
@@ -80,12 +85,12 @@ def talker_lists(packets: list[Packet], customers: dict[str, int]) -> dict[str, 
             ports[packet.protocol].add(flow.src_port if back else flow.dst_port, packet, "in" if to_port else "out")
     whole = {"window_octets": sum(packet.octets for packet in packets), "window_packets": len(packets)}
     return {
-        "host_in": hosts.answer("in_octets", whole),
-        "host_out": hosts.answer("out_octets", whole),
-        "port_tcp": ports[TCP].answer("octets", whole),
-        "port_udp": ports[UDP].answer("octets", whole),
-        "as": systems.answer("octets", whole),
-        "customer": owners.answer("octets", whole),
+        "host_in": hosts.answers("in_", whole),
+        "host_out": hosts.answers("out_", whole),
+        "port_tcp": ports[TCP].answers("", whole),
+        "port_udp": ports[UDP].answers("", whole),
+        "as": systems.answers("", whole),
+        "customer": owners.answers("", whole),
     }
 
 
@@ -105,13 +110,18 @@ class Talkers:
             self.rows[key][f"{way}_{unit}"] += count
         self.flows[key].add(packet.flow.key)
 
-    def answer(self, value: str, whole: dict[str, int]) -> Answer:
-        """The list in order of a column."""
+    def answers(self, way: str, whole: dict[str, int]) -> dict[str, Answer]:
+        """The list of those with traffic of this way, by octets, packets and flows."""
+        return {
+            unit: self._answer(unit if unit == "flows" else f"{way}{unit}", f"{way}packets", whole) for unit in RANKS
+        }
+
+    def _answer(self, value: str, traffic: str, whole: dict[str, int]) -> Answer:
         names = [f"{way}{unit}" for way in ("", "in_", "out_") for unit in ("octets", "packets")]
         rows = {
             key: {name: row[name] for name in names} | {"flows": len(self.flows[key]), **whole}
             for key, row in self.rows.items()
-            if row[value]
+            if row[traffic]
         }
         for row in rows.values():
             row["window_keys"] = len(self.rows)
@@ -329,8 +339,9 @@ def direction(packet: Packet, scope: str) -> str:
 def mixes(
     packets: list[Packet], customers: dict[str, int], applications: Callable[[Flow], int] | None, scope: str
 ) -> dict[str, Answer]:
-    """Totals and shares by direction; as, country: those of the outside end; customer: that of the inside end; if there
-    is none, of the sender."""
+    """Totals and shares by direction, by number and application (0 but for as_application); as, country: those of the outside
+    end; customer: that of the inside end; if there is none, of the sender; as_application: pairs of such an AS and an
+    application."""
 
     def outside(packet: Packet) -> str:
         return packet.dst if direction(packet, scope) == "out" else packet.src
@@ -346,7 +357,17 @@ def mixes(
     }
     if applications:
         dimensions["application"] = (lambda packet: applications(packet.flow), TOP_MIX)
-    return {name: _mix(packets, number, top, scope) for name, (number, top) in dimensions.items()}
+    found = {name: _mix(packets, _alone(number), top, scope) for name, (number, top) in dimensions.items()}
+    if applications:
+        found["as_application"] = _mix(
+            packets, lambda packet: (world.system(outside(packet)), applications(packet.flow)), TOP_MIX, scope
+        )
+    return found
+
+
+def _alone(number: Callable[[Packet], int]) -> Callable[[Packet], tuple[int, int]]:
+    """A number without an application."""
+    return lambda packet: (number(packet), 0)
 
 
 def _beginnings(packets: list[Packet], scope: str) -> set[int]:
@@ -365,25 +386,23 @@ def _beginnings(packets: list[Packet], scope: str) -> set[int]:
     }
 
 
-def _mix(packets: list[Packet], number: Callable[[Packet], int], top: int, scope: str) -> Answer:
-    sums: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+def _mix(packets: list[Packet], of: Callable[[Packet], tuple[int, int]], top: int, scope: str) -> Answer:
+    sums: dict[tuple[str, tuple[int, int]], Counter[str]] = defaultdict(Counter)
     whole: dict[str, Counter[str]] = defaultdict(Counter)
     begun = _beginnings(packets, scope)
     for packet in packets:
         way = direction(packet, scope)
         for unit, count in (("octets", packet.octets), ("packets", 1), ("flows", int(id(packet) in begun))):
-            sums[way, number(packet)][unit] += count
-            sums[way, number(packet)][f"ipv{packet.version}_{unit}"] += count
+            sums[way, of(packet)][unit] += count
+            sums[way, of(packet)][f"ipv{packet.version}_{unit}"] += count
             whole[way][f"direction_{unit}"] += count
-    kept: dict[tuple[str, int, bool], Counter[str]] = defaultdict(Counter)
+    kept: dict[tuple[str, int, int, bool], Counter[str]] = defaultdict(Counter)
     for way in whole:
-        order = sorted(
-            (row["octets"], key) for (at, key), row in sums.items() if at == way and key
-        )  # what is unknown has no place among the known
-        best = {key for _, key in order[-top:]} | {0}
+        order = sorted((-row["octets"], key) for (at, key), row in sums.items() if at == way)
+        best = {key for _, key in order[:top]}
         for (at, key), row in sums.items():
             if at == way:
-                kept[way, key if key in best else 0, key not in best].update(row)
+                kept[(way, *(key if key in best else (0, 0)), key not in best)].update(row)
     names = [f"{kind}{unit}" for kind in ("", "ipv4_", "ipv6_") for unit in ("octets", "packets", "flows")]
     return Answer(
         {

@@ -54,7 +54,7 @@ MAKING = {"compile_expressions": "0"}
 #: Columns of fewer octets in real rows are not compared one by one: a few odd records decide.
 WORTH = 0.05
 #: Tables that hold a stored record: time-ordered, and those that views fill.
-COPIES = ("flows", "flows_hourly", "flows_hourly_by_destination", "hosts_daily")
+COPIES = ("flows", "flows_hourly", "flows_hourly_by_destination", "hosts_daily", "ports_daily")
 PROBES = 200
 #: The address in the saved queries that an analyst replaces.
 PLACE = "192.0.2.5"
@@ -435,7 +435,7 @@ def hourly(bench: Bench, counts: list[int], until: int) -> None:
     for rows in sorted(counts):
         with progress(f"{rows:,} hourly rows", rows - have) as advance:
             for first in range(have, rows, PIECE):
-                # The views add rows to the table of destinations and to hosts_daily.
+                # The views add rows to the table of destinations, to hosts_daily and to ports_daily.
                 bench.fill("flows_hourly", store_traffic.hourly(traffic, first, min(PIECE, rows - first)))
                 advance(min(PIECE, rows - first))
         have = rows

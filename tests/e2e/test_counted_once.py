@@ -99,7 +99,7 @@ def test_every_age_counts_each_flow_once(store: ClickHouse, monkeypatch: pytest.
     list(rollup.roll_up(store, now=end))
     assert hours.changed(store) == []
     check(store, records)
-    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily"):
+    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily", "ports_daily"):
         store.execute(f"OPTIMIZE TABLE {table} FINAL")
     check(store, records)
     insert(store, [])

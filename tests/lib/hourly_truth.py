@@ -131,6 +131,7 @@ def expected(records: list[Record]) -> dict[str, Sums]:
         _add(sums["hours of probes"], (hour, one.probe, one.src_addr, destination), both)
         for addr, is_network, of in ends:
             _add(sums["hosts of probes"], (day, one.probe, addr, is_network), list(map(int, of)))
+        _add(sums["ports of probes"], (day, one.probe, one.protocol, one.dst_port), _port(both))
         if at in gone:
             forward, reverse = gone[at]
             # Neither a record nor a flow of its own.
@@ -149,15 +150,23 @@ def expected(records: list[Record]) -> dict[str, Sums]:
         if at not in gone or any(gone[at]):
             _add(sums["hours"], (hour, one.src_addr, destination), both)
             _add(sums["customers"], (hour, one.src_customer), both)
+            _add(sums["ports"], (day, one.protocol, one.dst_port), _port(both))
             for addr, is_network, of in ends:
                 _add(sums["hosts"], (day, addr, is_network), list(map(int, of)))
     return sums
+
+
+def _port(both: list[int]) -> list[int]:
+    """Packets, octets and flows of a port."""
+    _, flows, fwd_packets, fwd_octets, rev_packets, rev_octets = both
+    return [fwd_packets + rev_packets, fwd_octets + rev_octets, flows]
 
 
 def held(store: ClickHouse, table: str = "flows_hourly") -> dict[str, Sums]:
     """The same sums, from the tables. Rows whose sums are all 0 are left out."""
     sums = "sum(h.records), sum(h.flows), sum(fwd_packets), sum(fwd_octets), sum(rev_packets), sum(rev_octets)"
     of_hosts = "sum(sent_octets), sum(h.received_octets), sum(flows_begun), sum(flows_received)"
+    of_ports = "protocol, port, sum(p.packets), sum(p.octets), sum(p.flows) FROM ports_daily AS p"
     hour, host = "toUnixTimestamp(ts)", "toString(day), {} weir_addr(addr), network"
     asked = {
         "hours of probes": (4, f"{hour}, probe, weir_addr(src_addr), weir_addr(dst_addr), {sums} FROM {table} AS h"),
@@ -165,6 +174,8 @@ def held(store: ClickHouse, table: str = "flows_hourly") -> dict[str, Sums]:
         "customers": (2, f"{hour}, src_customer, {sums} FROM {table} AS h WHERE NOT duplicate"),
         "hosts of probes": (4, f"{host.format('probe,')}, {of_hosts} FROM hosts_daily AS h"),
         "hosts": (3, f"{host.format('')}, {of_hosts} FROM hosts_daily AS h WHERE NOT duplicate"),
+        "ports of probes": (4, f"toString(day), probe, {of_ports}"),
+        "ports": (3, f"toString(day), {of_ports} WHERE NOT duplicate"),
     }
     out: dict[str, Sums] = {}
     for name, (keys, sql) in asked.items():

@@ -12,32 +12,42 @@ from weir.errors import WeirError
 from weir.storage import hours
 from weir.storage.partitions import partitions
 
-#: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily.
+#: Number of hosts per probe and day with their own row in talkers_daily, and per day in national_talkers_daily: the
+#: largest by octets. A tenth as many are the largest by packets, and as many by flows.
 TALKERS = 10_000
 
 # The largest hosts of a day and one row for all others: per probe, or over all if `probe` is not among the columns.
 _LIST_SQL = """
 INSERT INTO {{table}} (
-    day, rank, {own}, addr, network, customer, as_number, country, hosts,
+    day, rank, packets_rank, flows_rank, {own}, addr, network, customer, as_number, country, hosts,
     sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
 SELECT
-    toDate('{{day}}') AS day, if(place <= {{talkers}} AND NOT nobody, place, 0) AS rank, {shown},
+    toDate('{{day}}') AS day, if(listed, place, 0) AS rank,
+    if(rank > 0 AND any(packets_place) <= {{others}}, any(packets_place), 0),
+    if(rank > 0 AND any(flows_place) <= {{others}}, any(flows_place), 0), {shown},
     if(rank = 0, toIPv6('::'), any(addr)), if(rank = 0, false, any(network)),
     if(rank = 0, 0, any(customer)), if(rank = 0, 0, any(as_number)), if(rank = 0, 0, any(country)),
     countIf(NOT nobody) AS hosts,
     sum(sp), sum(so), sum(rp), sum(ro), sum(begun), sum(received)
 FROM
 (
-    SELECT *, addr = toIPv6('::') AS nobody,
-        row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS place
+    SELECT *, NOT nobody AND (octets_place <= {{talkers}} OR packets_place <= {{others}} OR flows_place <= {{others}}) AS listed,
+        row_number() OVER ({partition} ORDER BY listed DESC, octets_place) AS place
     FROM
     (
-        SELECT
-            {grouped}, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
-            {sums}
-        FROM hosts_daily AS h
-        WHERE day = '{{day}}'
-        GROUP BY addr, network{by}
+        SELECT *, addr = toIPv6('::') AS nobody,
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS octets_place,
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), sp + rp DESC, addr, network) AS packets_place,
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), begun + received DESC, addr, network) AS flows_place
+        FROM
+        (
+            SELECT
+                {grouped}, addr, network, max(h.customer) AS customer, max(h.as_number) AS as_number, max(h.country) AS country,
+                {sums}
+            FROM hosts_daily AS h
+            WHERE day = '{{day}}'
+            GROUP BY addr, network{by}
+        )
     )
 )
 GROUP BY rank{by}
@@ -73,13 +83,15 @@ _NATIONAL_SQL = _lists_of_hosts(
 )
 
 _MIXES_SQL = """
-INSERT INTO {table}
+INSERT INTO {table} (
+    day, scope, probe, customer, dimension, direction, number, application, remainder, windows,
+    octets, packets, flows, ipv6_octets, ipv6_packets, ipv6_flows, overflow_octets)
 SELECT
-    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, remainder, count() AS windows,
+    toDate('{day}') AS day, scope, probe, customer, dimension, direction, number, application, remainder, count() AS windows,
     sum(m.octets), sum(m.packets), sum(m.flows), sum(m.ipv6_octets), sum(m.ipv6_packets), sum(m.ipv6_flows), sum(m.overflow_octets)
 FROM mixes AS m FINAL
 WHERE {of_day} AND packets > 0
-GROUP BY scope, probe, customer, dimension, direction, number, remainder
+GROUP BY scope, probe, customer, dimension, direction, number, application, remainder
 """
 
 
@@ -231,7 +243,7 @@ def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # The engine sorts days of many hosts on disk rather than refuse them.
     admin.execute(
-        statement.format(table=table, day=day, of_day=_of_day(day), talkers=TALKERS),
+        statement.format(table=table, day=day, of_day=_of_day(day), talkers=TALKERS, others=TALKERS // 10),
         max_bytes_before_external_group_by="500000000",
         max_bytes_before_external_sort="500000000",
     )

@@ -15,7 +15,7 @@ SELECT
     if(r.src_addr = asked, 'asks', 'answers') AS role,
     r.protocol_name AS protocol,
     r.dst_port AS port,
-    multiIf(r.application != '', r.application, r.service != '', r.service, concat(r.protocol_name, ' ', toString(r.dst_port))) AS application,
+    multiIf(r.application != '', r.application, r.service != '', r.service, concat(r.protocol_name, ' ', toString(r.dst_port))) AS application_or_port,
     r.server_name AS server_name,
     r.dns_query AS dns_query,
     r.src_port AS src_port,
@@ -32,4 +32,4 @@ FROM
       AND {{ within_points('o.ts', from_dttm, to_dttm) }}
 ) AS r
 WHERE {{ counting(filter_values, 'r') }}
-GROUP BY ts, bucket_s, probe, host, peer, peer_link, peer_as, peer_country, peer_customer, role, protocol, port, application, server_name, dns_query, src_port, flow_start
+GROUP BY ts, bucket_s, probe, host, peer, peer_link, peer_as, peer_country, peer_customer, role, protocol, port, application_or_port, server_name, dns_query, src_port, flow_start

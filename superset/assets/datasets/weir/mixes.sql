@@ -13,8 +13,10 @@ SELECT
     multiIf(
         m.remainder, 'the rest',
         {% if not of_customers %}m.number = 0 AND m.dimension = 'customer', 'no customer',{% endif %}
-        m.dimension = 'as' AND m.number != 0, if(m.name = '', concat('AS', toString(m.number)), concat(m.name, ' (AS', toString(m.number), ')')),
+        m.dimension = 'as_application' AND m.number = 0, 'unknown AS',
+        m.dimension IN ('as', 'as_application') AND m.number != 0, if(m.name = '', concat('AS', toString(m.number)), concat(m.name, ' (AS', toString(m.number), ')')),
         m.name = '', toString(m.number), m.name) AS name,
+    if(m.dimension = 'as_application' AND m.remainder, 'all others', m.application_name) AS application,
     sum(m.octets) AS octets,
     sum(m.packets) AS packets,
     sum(m.flows) AS flows,
@@ -22,14 +24,14 @@ SELECT
     sum(m.ipv6_octets) AS ipv6_octets
 FROM
 (
-    SELECT ts, scope, probe, customer, customer_name, dimension, direction, number, name, remainder, octets, packets, flows, ipv4_octets, ipv6_octets
+    SELECT ts, scope, probe, customer, customer_name, dimension, direction, number, name, application_name, remainder, octets, packets, flows, ipv4_octets, ipv6_octets
     FROM v_mixes
     {% if long %}WHERE ts >= toDateTime(today(), 'UTC')
     UNION ALL
-    SELECT toDateTime(day, 'UTC'), scope, probe, customer, customer_name, dimension, direction, number, name, remainder, octets, packets, flows, ipv4_octets, ipv6_octets
+    SELECT toDateTime(day, 'UTC'), scope, probe, customer, customer_name, dimension, direction, number, name, application_name, remainder, octets, packets, flows, ipv4_octets, ipv6_octets
     FROM v_mixes_daily
     WHERE day < today(){% endif %}
 ) AS m
 WHERE m.scope = '{{ scope }}'
   AND {{ within_points('m.ts', from_dttm, to_dttm) }}
-GROUP BY ts, bucket_s, {{ owner_column }}, customer_name, dimension, direction, name
+GROUP BY ts, bucket_s, {{ owner_column }}, customer_name, dimension, direction, name, application

@@ -12,6 +12,7 @@ import io.weir.proto.RecordKind;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -36,6 +37,9 @@ final class Oracle {
   static final long WINDOW_MS = 30_000;
   static final long MIX_MS = 60_000;
   static final int TOP = 3;
+
+  /** Dimensions of mixes: total, application, AS, country, customer, AS with application. */
+  private static final int DIMENSIONS = 6;
 
   /** How long after its end a window accepts late data. */
   static final long LATE_MS = 300_000;
@@ -847,12 +851,13 @@ final class Oracle {
     if (scope.kind() == 3) {
       hosts.keySet().removeIf(host -> customer(host) != scope.customer());
     }
-    talkers(window, scope, 1, hosts, ends -> ends.inOctets, "addr", rows);
-    talkers(window, scope, 2, hosts, ends -> ends.outOctets, "addr", rows);
-    ToLongFunction<Ends> both = ends -> ends.inOctets + ends.outOctets;
-    talkers(window, scope, 3, tcp, both, "number", rows);
-    talkers(window, scope, 4, udp, both, "number", rows);
-    talkers(window, scope, 6, whom, both, "number", rows);
+    talkers(window, scope, 1, hosts, ends -> ends.inOctets, ends -> ends.inPackets, "addr", rows);
+    talkers(window, scope, 2, hosts, ends -> ends.outOctets, ends -> ends.outPackets, "addr", rows);
+    ToLongFunction<Ends> octets = ends -> ends.inOctets + ends.outOctets;
+    ToLongFunction<Ends> packets = ends -> ends.inPackets + ends.outPackets;
+    talkers(window, scope, 3, tcp, octets, packets, "number", rows);
+    talkers(window, scope, 4, udp, octets, packets, "number", rows);
+    talkers(window, scope, 6, whom, octets, packets, "number", rows);
   }
 
   private static void end(
@@ -865,48 +870,108 @@ final class Oracle {
     ends.flows.add(key);
   }
 
+  /**
+   * A list has the largest by octets, by packets and by flows, each once, the largest by octets
+   * first.
+   */
   private void talkers(
       long window,
       Scope scope,
       int list,
       Map<String, Ends> all,
-      ToLongFunction<Ends> value,
+      ToLongFunction<Ends> octets,
+      ToLongFunction<Ends> packets,
       String name,
       Map<String, Map<String, String>> rows) {
-    Map<String, Long> values = new TreeMap<>();
-    all.forEach((key, ends) -> values.put(key, value.applyAsLong(ends)));
-    list(
-        "top_talkers",
-        scope.key(window) + " " + list,
-        rows,
-        values,
-        row -> row.getOrDefault(name, "0"),
-        (where, key, row) -> {
-          Ends ends = all.get(key);
-          same(
-              where + " " + key,
-              text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
-              "%d %d %d %d %d"
-                  .formatted(
-                      ends.inOctets,
-                      ends.inPackets,
-                      ends.outOctets,
-                      ends.outPackets,
-                      ends.flows.size()));
-          same(
-              where + " window",
-              text(row, "window_octets", "window_packets", "window_overflow_octets"),
-              "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
-        });
+    String place = scope.key(window) + " " + list;
+    List<Map<String, String>> listed = new ArrayList<>();
+    for (Map<String, String> row; (row = rows.get(place + " " + (listed.size() + 1))) != null; ) {
+      listed.add(row);
+    }
+    String where = "top_talkers " + place;
+    ranked(where, listed, "rank", all, octets, name);
+    ranked(where, listed, "packets_rank", all, packets, name);
+    ranked(
+        where,
+        listed,
+        "flows_rank",
+        all,
+        ends -> packets.applyAsLong(ends) > 0 ? ends.flows.size() : 0,
+        name);
+    Set<String> once = new HashSet<>();
+    for (Map<String, String> row : listed) {
+      String key = row.getOrDefault(name, "0");
+      Ends ends = all.get(key);
+      boolean wanted =
+          number(row, "rank") <= TOP
+              || number(row, "packets_rank") > 0
+              || number(row, "flows_rank") > 0;
+      if (ends == null || !once.add(key) || !wanted) {
+        differences.add(where + ": there is no such one, or twice, or it is too small: " + row);
+        continue;
+      }
+      same(
+          where + " " + key,
+          text(row, "in_octets", "in_packets", "out_octets", "out_packets", "flows"),
+          "%d %d %d %d %d"
+              .formatted(
+                  ends.inOctets,
+                  ends.inPackets,
+                  ends.outOctets,
+                  ends.outPackets,
+                  ends.flows.size()));
+      same(
+          where + " window",
+          text(row, "window_octets", "window_packets", "window_overflow_octets"),
+          "%d %d %d".formatted(scope.octets(), scope.packets(), scope.overflow()[1]));
+    }
   }
 
-  /** Octets and packets of each longer window, in all directions together. */
+  /** Compares the values of the rows that have a rank in a column with the largest values. */
+  private void ranked(
+      String where,
+      List<Map<String, String>> listed,
+      String column,
+      Map<String, Ends> all,
+      ToLongFunction<Ends> value,
+      String name) {
+    List<Long> best =
+        all.values().stream()
+            .map(value::applyAsLong)
+            .filter(of -> of > 0)
+            .sorted(Comparator.reverseOrder())
+            .limit(TOP)
+            .toList();
+    List<Long> had =
+        listed.stream()
+            .filter(row -> number(row, column) > 0)
+            .sorted(Comparator.comparingLong(row -> number(row, column)))
+            .limit(column.equals("rank") ? TOP : listed.size())
+            .map(row -> all.getOrDefault(row.getOrDefault(name, "0"), new Ends()))
+            .map(value::applyAsLong)
+            .toList();
+    same(where + " " + column, had, best);
+  }
+
+  /**
+   * Octets and packets of each longer window, in all directions together; and in each direction,
+   * the rows of every dimension add up to the total.
+   */
   private void mixes(List<String> lines) {
     Map<String, Map<String, String>> rows =
         newest(
             lines, "mixes", "ts", "scope", "probe", "customer", "dimension", "direction", "rank");
     Map<String, long[]> had = new TreeMap<>();
+    Map<String, long[][]> whole = new TreeMap<>();
     for (Map<String, String> row : rows.values()) {
+      long[] sum =
+          whole
+              .computeIfAbsent(
+                  text(row, "ts", "scope", "probe", "customer", "direction"),
+                  key -> new long[DIMENSIONS][3])[(int) number(row, "dimension") - 1];
+      sum[0] += number(row, "octets");
+      sum[1] += number(row, "packets");
+      sum[2] += number(row, "flows");
       if (number(row, "dimension") == 1) {
         long[] sums =
             had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[3]);
@@ -915,6 +980,15 @@ final class Oracle {
         sums[2] = number(row, "probes_reported");
       }
     }
+    whole.forEach(
+        (key, sums) -> {
+          for (int at = 1; at < DIMENSIONS; at++) {
+            same(
+                "mixes " + key + " dimension " + (at + 1),
+                Arrays.toString(sums[at]),
+                Arrays.toString(sums[0]));
+          }
+        });
     Map<String, long[]> wanted = new TreeMap<>();
     Set<String> late = new TreeSet<>();
     Map<String, Boolean> closed = new TreeMap<>();

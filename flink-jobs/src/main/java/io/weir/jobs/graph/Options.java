@@ -84,10 +84,17 @@ public final class Options {
           new Option("country-database", "PATH", "", "Countries of addresses, likewise"),
           new Option("window", "TIME", "30s", "Window of topn and indicators"),
           new Option("mix-window", "TIME", "5m", "Window of mixes, a multiple of --window"),
-          new Option("top", "N", "50", "Rows of a list of topn and indicators, 10 to 100"),
+          new Option(
+              "top",
+              "N",
+              "50",
+              "Rows of a list of topn and indicators, 10 to 100; in lists of talkers by each of octets, packets and flows"),
           new Option("port-report", "N", "1000", "Hosts of a TCP port report"),
           new Option(
-              "mix-top", "N", "50", "Applications and customers of a mix; the rest is one row"),
+              "mix-top",
+              "N",
+              "50",
+              "Applications, customers, or pairs of AS and application, of a mix; the rest is one row"),
           new Option("mix-top-as", "N", "20", "AS of a mix; the rest is one row"),
           new Option(
               "window-flows",

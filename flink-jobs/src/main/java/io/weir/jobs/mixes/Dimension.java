@@ -32,9 +32,15 @@ final class Dimension extends Listed {
 
   private static final String APPFLOW = "UNINETT's Appflow";
 
+  /** Bits of an application's number, in the key of a pair of AS and application. */
+  private static final int APPLICATION_BITS = 16;
+
+  private static final String SYSTEM = "if(direction = 'out', receiver_as, sender_as)";
+  private static final String SYSTEM_NAME = "dictGet('autonomous_system_names', 'name', t.number)";
+
   /** All packets, of which every mix shows shares. */
   static final Dimension TOTAL =
-      new Dimension(1, "total", "total", "", Shown.TOP, way -> 0, "toUInt32(0)", "'all'");
+      new Dimension(1, "total", "total", "", Shown.TOP, way -> 0, "toUInt32(0)", "'all'", false);
 
   /** The registry. */
   static final List<Dimension> ALL =
@@ -48,7 +54,8 @@ final class Dimension extends Listed {
               Shown.TOP,
               Way::application,
               "toUInt32(application)",
-              "dictGet('application_names', 'name', t.number)"),
+              "dictGet('application_names', 'name', t.number)",
+              false),
           new Dimension(
               3,
               "as",
@@ -56,8 +63,9 @@ final class Dimension extends Listed {
               "those of the outside end; if there is none, of the sender",
               Shown.TOP_AS,
               Way::system,
-              "if(direction = 'out', receiver_as, sender_as)",
-              "dictGet('autonomous_system_names', 'name', t.number)"),
+              SYSTEM,
+              SYSTEM_NAME,
+              false),
           new Dimension(
               4,
               "country",
@@ -66,7 +74,8 @@ final class Dimension extends Listed {
               Shown.ALL,
               Way::country,
               "toUInt32(if(direction = 'out', receiver_country, sender_country))",
-              "weir_country(t.number)"),
+              "weir_country(t.number)",
+              false),
           new Dimension(
               5,
               "customer",
@@ -75,19 +84,33 @@ final class Dimension extends Listed {
               Shown.TOP,
               Way::customer,
               "if(direction = 'in', receiver_customer, sender_customer)",
-              "dictGet('customer_names', 'customer', t.number)"));
+              "dictGet('customer_names', 'customer', t.number)",
+              false),
+          new Dimension(
+              6,
+              "as_application",
+              "as_application",
+              "each pair of such an AS and an application",
+              Shown.TOP,
+              way -> way.system() << APPLICATION_BITS | way.application(),
+              SYSTEM,
+              SYSTEM_NAME,
+              true));
 
   private final Shown shown;
-  private final ToLongFunction<Way> number;
+  private final ToLongFunction<Way> key;
   private final String numberSql;
   private final String nameSql;
+  private final boolean paired;
 
   /**
    * Declares a dimension.
    *
-   * @param number of the value that the packets belong to
-   * @param numberSql the same over {@code ways} in plain SQL
+   * @param key the value that the packets belong to, from which {@link #number} and {@link
+   *     #application} are taken
+   * @param numberSql the number over {@code ways} in plain SQL
    * @param nameSql name for the number in {@code t}, the table
+   * @param paired whether a value is a pair of a number and an application
    */
   private Dimension(
       int id,
@@ -95,14 +118,16 @@ final class Dimension extends Listed {
       String group,
       String comment,
       Shown shown,
-      ToLongFunction<Way> number,
+      ToLongFunction<Way> key,
       String numberSql,
-      String nameSql) {
+      String nameSql,
+      boolean paired) {
     super(id, name, group, comment, APPFLOW);
     this.shown = shown;
-    this.number = number;
+    this.key = key;
     this.numberSql = numberSql;
     this.nameSql = nameSql;
+    this.paired = paired;
   }
 
   /** The dimension with this id. */
@@ -111,8 +136,18 @@ final class Dimension extends Listed {
   }
 
   /** The value to which the packets of one direction belong. */
-  long number(Way way) {
-    return number.applyAsLong(way);
+  long key(Way way) {
+    return key.applyAsLong(way);
+  }
+
+  /** The number of a value. */
+  long number(long value) {
+    return paired ? value >>> APPLICATION_BITS : value;
+  }
+
+  /** The application of a value that is a pair, else 0. */
+  long application(long value) {
+    return paired ? value & (1 << APPLICATION_BITS) - 1 : 0;
   }
 
   /** How many are shown. */
@@ -123,6 +158,11 @@ final class Dimension extends Listed {
   /** Number in plain SQL. */
   String numberSql() {
     return numberSql;
+  }
+
+  /** Application of a pair in plain SQL. */
+  String applicationSql() {
+    return paired ? "application" : "toUInt16(0)";
   }
 
   /** Name in SQL. */

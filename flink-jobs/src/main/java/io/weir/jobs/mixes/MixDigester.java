@@ -10,8 +10,8 @@ import java.util.TreeMap;
 
 /**
  * A bucket's part of the mixes: octets, packets and flows, IPv4 and IPv6 apart, by application, AS,
- * country and customer, for each way that packets went. Each packet is counted once in every
- * dimension, so the values of each dimension add up to the total.
+ * country, customer, and AS with application, for each way that packets went. Each packet is
+ * counted once in every dimension, so the values of each dimension add up to the total.
  *
  * <p>"Inside" means the probe's site for a single probe, the nation for all probes, and the
  * customer for a customer. Each flow is counted in two directions: the packets that its source
@@ -26,8 +26,10 @@ final class MixDigester implements Digester {
    * Number of sums per entry: octets, packets and flows of IPv4; octets, packets and flows of IPv6;
    * octets of overflow records.
    */
-  static final int IPV6 = 3;
+  static final int OCTETS = 0;
 
+  static final int PACKETS = 1;
+  static final int IPV6 = 3;
   static final int OVERFLOW = 6;
   static final int VALUES = 7;
 
@@ -116,8 +118,8 @@ final class MixDigester implements Digester {
       int began = (int) cells[at + Sums.KEY + 2];
       long key = (long) scope << 16 | way.direction();
       for (Dimension dimension : Dimension.ALL) {
-        long number = dimension.number(way);
-        add(sums, key | dimension.id() << 8, number, version, octets, packets, began, overflow);
+        long value = dimension.key(way);
+        add(sums, key | dimension.id() << 8, value, version, octets, packets, began, overflow);
       }
     }
   }

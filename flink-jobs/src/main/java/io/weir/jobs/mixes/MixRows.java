@@ -6,6 +6,7 @@ import io.weir.jobs.window.RowList;
 import io.weir.jobs.window.RowMaker;
 import io.weir.jobs.window.Sums;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
@@ -14,7 +15,7 @@ import java.util.TreeMap;
 /**
  * Rows of {@code mixes}: the largest values of each dimension and direction, and the remainder.
  *
- * @param applications number of rows of a mix other than of AS
+ * @param applications number of rows of a mix other than of AS alone
  * @param systems number of rows of a mix of AS
  */
 record MixRows(int applications, int systems) implements RowMaker {
@@ -45,31 +46,29 @@ record MixRows(int applications, int systems) implements RowMaker {
   }
 
   private RowList list(long key, List<Integer> places, long[] cells, int total, boolean national) {
-    int dimension = (int) (key >>> 8) & 0xff;
-    int limit = Dimension.of(dimension).shown().most(applications, systems);
+    Dimension dimension = Dimension.of((int) (key >>> 8) & 0xff);
+    int limit = dimension.shown().most(applications, systems);
     Best best = new Best(limit, (a, b) -> cells[a + 1] < cells[b + 1]);
     for (int at : places) {
       best.offer(Math.max(1, octets(cells, at)), at);
     }
-    long[] rest = new long[MixDigester.VALUES];
-    for (int at : places) {
-      for (int i = 0; i < rest.length; i++) {
-        rest[i] += cells[at + Sums.KEY + i];
-      }
-    }
+    // What the total has beyond the rows, so that they add up to it even if a window began before
+    // the version of the jobs that introduced the dimension.
+    int whole = total + Sums.KEY;
+    long[] rest = Arrays.copyOfRange(cells, whole, whole + MixDigester.VALUES);
     Object[] empty = MixTable.TABLE.row((int) (key >>> 16), national, whole(cells, total));
-    MixTable.TABLE.table().set(empty, "dimension", dimension);
+    MixTable.TABLE.table().set(empty, "dimension", dimension.id());
     MixTable.TABLE.table().set(empty, "direction", key & 0xff);
     List<Object[]> rows = new ArrayList<>();
     for (int at : best.take()) {
-      MixTable.Row row = new MixTable.Row(cells[at + 1], null, cells, at + Sums.KEY);
-      rows.add(MixTable.TABLE.row(empty, row));
+      rows.add(MixTable.TABLE.row(empty, MixTable.Row.of(dimension, cells, at)));
       for (int i = 0; i < rest.length; i++) {
         rest[i] -= cells[at + Sums.KEY + i];
       }
     }
-    if (rows.size() < places.size()) {
-      rows.add(MixTable.TABLE.row(empty, new MixTable.Row(null, true, rest, 0)));
+    MixTable.Row remainder = MixTable.Row.ofRemainder(rest);
+    if (remainder.both(MixDigester.OCTETS) != 0 || remainder.both(MixDigester.PACKETS) != 0) {
+      rows.add(MixTable.TABLE.row(empty, remainder));
     }
     return new RowList(MixTable.TABLE.table(), Long.toString(key), rows, empty);
   }

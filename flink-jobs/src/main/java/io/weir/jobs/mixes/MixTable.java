@@ -3,6 +3,7 @@ package io.weir.jobs.mixes;
 import static io.weir.jobs.table.ColumnType.*;
 
 import io.weir.jobs.message.Direction;
+import io.weir.jobs.window.Sums;
 import io.weir.jobs.window.WindowTable;
 import java.util.stream.Collectors;
 
@@ -15,11 +16,24 @@ final class MixTable {
    * A row.
    *
    * @param number null for the remainder
+   * @param application null for the remainder
    * @param remainder null for other rows
    * @param sums where they begin at {@code at}
    */
   @SuppressWarnings("ArrayRecordComponent")
-  record Row(Long number, Boolean remainder, long[] sums, int at) {
+  record Row(Long number, Long application, Boolean remainder, long[] sums, int at) {
+    /** The row of the entry of {@link Sums} that begins at {@code at}. */
+    static Row of(Dimension dimension, long[] cells, int at) {
+      long value = cells[at + 1];
+      return new Row(
+          dimension.number(value), dimension.application(value), null, cells, at + Sums.KEY);
+    }
+
+    /** The row of all values without a row of their own. */
+    static Row ofRemainder(long[] sums) {
+      return new Row(null, null, true, sums, 0);
+    }
+
     /** One of the sums, in the order of {@link MixDigester}'s. */
     long get(int value) {
       return sums[at + value];
@@ -34,7 +48,7 @@ final class MixTable {
   static final WindowTable<Whole, Row> TABLE =
       new WindowTable<Whole, Row>(3, "mixes", UINT32)
           .comment(
-              "Totals, and shares of applications, AS, countries and customers, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version")
+              "Totals, and shares of applications, AS, countries, customers, and AS with application, of each window, per probe, per customer and over all; read v_mixes, which shows the newest version")
           .customerScope(
               "probe: traffic that one probe saw; inside is its site. all: all probes, each flow once; inside is the nation. customer: traffic of one customer, over all probes, each flow once; inside is the customer")
           .customer("Customer for scope customer, else 0; names in prefixes")
@@ -55,6 +69,16 @@ final class MixTable {
               "String",
               names(),
               "Name of the application, AS, country or customer; in the last two rows of a mix, the meaning of the row")
+          .column(
+              UINT16,
+              "application",
+              "Dimension as_application: the application of the pair, whose AS is number; 0 unknown. 0 in all other dimensions",
+              Row::application)
+          .viewed(
+              "application_name",
+              "String",
+              "multiIf(t.dimension != 'as_application' OR t.remainder, '', t.application = 0, 'unknown', dictGet('application_names', 'name', t.application))",
+              "Dimension as_application: name of the application of the pair, whose AS is name; empty in all other dimensions and for the rest")
           .column(
               BOOL,
               "remainder",
@@ -104,7 +128,7 @@ final class MixTable {
               "Part of direction_octets, 0 to 1")
           .view(
               "t.packets > 0",
-              "Totals, and shares of applications, AS, countries and customers, of each window: the newest version")
+              "Totals, and shares of applications, AS, countries, customers, and AS with application, of each window: the newest version")
           .order(8, "customer", "dimension", "direction", "rank")
           .step("shares", shares())
           .declared(sql());
@@ -128,17 +152,21 @@ final class MixTable {
   private static String shares() {
     String parts =
         Dimension.ALL.stream()
-            .map(dimension -> "('%s', %s)".formatted(dimension.name(), dimension.numberSql()))
+            .map(
+                dimension ->
+                    "('%s', %s, %s)"
+                        .formatted(
+                            dimension.name(), dimension.numberSql(), dimension.applicationSql()))
             .collect(Collectors.joining(", "));
     return """
         SELECT w, scope, probe, customer, part.1 AS dimension, direction, toUInt32(part.2) AS number,
-               sumIf(octets, NOT ipv6) AS ipv4_octets, sumIf(packets, NOT ipv6) AS ipv4_packets,
+               part.3 AS of_application, sumIf(octets, NOT ipv6) AS ipv4_octets, sumIf(packets, NOT ipv6) AS ipv4_packets,
                sumIf(began, NOT ipv6) AS ipv4_flows, sumIf(octets, ipv6) AS ipv6_octets,
                sumIf(packets, ipv6) AS ipv6_packets, sumIf(began, ipv6) AS ipv6_flows,
                sumIf(octets, okey != 0) AS overflow_octets
         FROM ways
         ARRAY JOIN [%s] AS part
-        GROUP BY w, scope, probe, customer, dimension, direction, number"""
+        GROUP BY w, scope, probe, customer, dimension, direction, number, of_application"""
         .formatted(parts);
   }
 
@@ -150,18 +178,19 @@ final class MixTable {
                     "dimension = '%s', %s, ".formatted(dimension.name(), dimension.shown().sql))
             .collect(Collectors.joining("", "multiIf(", "0)"));
     return """
-        SELECT w, scope, probe, customer, dimension, direction, rank, number, remainder,
+        SELECT w, scope, probe, customer, dimension, direction, rank, number, application, remainder,
                ipv4_octets + ipv6_octets AS octets, ipv4_packets + ipv6_packets AS packets,
                ipv4_flows + ipv6_flows AS flows, ipv4_octets, ipv4_packets, ipv4_flows, ipv6_octets, ipv6_packets,
                ipv6_flows, overflow_octets, direction_octets, direction_packets, direction_flows
         FROM (SELECT w, scope, probe, customer, dimension, direction, least(place, most + 1) AS rank,
-                     if(rank > most, 0, any(number)) AS number, rank > most AS remainder,
+                     if(rank > most, 0, any(number)) AS number, if(rank > most, 0, any(of_application)) AS application,
+                     rank > most AS remainder,
                      sum(overflow_octets) AS overflow_octets,
                      sum(ipv4_octets) AS ipv4_octets, sum(ipv4_packets) AS ipv4_packets, sum(ipv4_flows) AS ipv4_flows,
                      sum(ipv6_octets) AS ipv6_octets, sum(ipv6_packets) AS ipv6_packets, sum(ipv6_flows) AS ipv6_flows
               FROM (SELECT *, %s AS most,
                            row_number() OVER (PARTITION BY w, scope, probe, customer, dimension, direction
-                                              ORDER BY ipv4_octets + ipv6_octets DESC, number) AS place FROM shares)
+                                              ORDER BY ipv4_octets + ipv6_octets DESC, number, of_application) AS place FROM shares)
               GROUP BY w, scope, probe, customer, dimension, direction, rank, most) AS s
         INNER JOIN (SELECT w, scope, probe, customer, direction, ipv4_octets + ipv6_octets AS direction_octets,
                            ipv4_packets + ipv6_packets AS direction_packets, ipv4_flows + ipv6_flows AS direction_flows

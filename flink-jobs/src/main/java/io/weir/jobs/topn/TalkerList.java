@@ -3,8 +3,38 @@ package io.weir.jobs.topn;
 import io.weir.jobs.window.FlowCursor;
 import io.weir.jobs.window.Listed;
 
-/** A list of the largest, by traffic: {@link TalkerLists} names them all. */
+/** A list of the largest by octets, by packets and by flows: {@link TalkerLists} names them all. */
 abstract class TalkerList extends Listed {
+  /** The values by which an entry gets into a list. */
+  enum By {
+    OCTETS,
+    PACKETS,
+    FLOWS
+  }
+
+  /** The traffic by whose octets and packets a list is sorted. */
+  enum Side {
+    RECEIVED("in_%s"),
+    SENT("out_%s"),
+    BOTH("in_%1$s + out_%1$s");
+
+    private final String sql;
+
+    Side(String sql) {
+      this.sql = sql;
+    }
+
+    private long value(By by, long[] sums, int at) {
+      int in = at + (by == By.OCTETS ? TopnDigester.IN_OCTETS : TopnDigester.IN_PACKETS);
+      int out = at + (by == By.OCTETS ? TopnDigester.OUT_OCTETS : TopnDigester.OUT_PACKETS);
+      return switch (this) {
+        case RECEIVED -> sums[in];
+        case SENT -> sums[out];
+        case BOTH -> sums[in] + sums[out];
+      };
+    }
+  }
+
   private static final String OURMON =
       "Ourmon's top talkers and ports (Binkley and Massey, Ourmon and network monitoring performance, 2005)";
   private static final String APPFLOW = "UNINETT's Appflow";
@@ -21,41 +51,46 @@ abstract class TalkerList extends Listed {
     void add(long key, boolean source, boolean counts);
   }
 
-  TalkerList(int id, String name, String group, String comment, String source) {
+  private final Side side;
+
+  TalkerList(int id, String name, String group, String comment, String source, Side side) {
     super(id, name, group, comment, source);
+    this.side = side;
   }
 
-  /** Hosts by one of their sums. */
-  static final class OfHosts extends TalkerList {
-    private final int value;
-    private final String sql;
+  /**
+   * The value by which the entry whose sums begin at {@code at} is sorted; 0 if it has nothing that
+   * the list is about.
+   */
+  final long value(By by, long[] sums, int at) {
+    if (by != By.FLOWS) {
+      return side.value(by, sums, at);
+    }
+    return side.value(By.PACKETS, sums, at) > 0 ? sums[at + TopnDigester.COUNT] : 0;
+  }
 
-    OfHosts(int id, String name, int value, String sql) {
+  /** The list's traffic in plain SQL: a sum of {@code octets} or of {@code packets}. */
+  final String sideSql(String unit) {
+    return side.sql.formatted(unit);
+  }
+
+  /** Hosts by what they received or sent. */
+  static final class OfHosts extends TalkerList {
+    OfHosts(int id, String name, Side side) {
       super(
           id,
           name,
           "host_in, host_out",
-          "hosts by octets received, sent; in a customer's list its own hosts",
-          OURMON);
-      this.value = value;
-      this.sql = sql;
-    }
-
-    /** The value by which the host whose sums begin at {@code at} is sorted. */
-    long value(long[] sums, int at) {
-      return sums[at + value];
-    }
-
-    /** The same in plain SQL. */
-    String sql() {
-      return sql;
+          "hosts by traffic received, sent; in a customer's list its own hosts",
+          OURMON,
+          side);
     }
   }
 
   /** Keyed by a number of the flow, or of its ends. */
   abstract static class ByKey extends TalkerList {
     ByKey(int id, String name, String group, String comment, String source) {
-      super(id, name, group, comment, source);
+      super(id, name, group, comment, source, Side.BOTH);
     }
 
     /** Adds the flow to the sums of its keys. */
@@ -82,7 +117,7 @@ abstract class TalkerList extends Listed {
           id,
           name,
           "port_tcp, port_udp",
-          "ports of services by octets both ways: that of the destination, or, if a probe missed the flow's beginning, the registered one, else the lower one",
+          "ports of services by traffic both ways: that of the destination, or, if a probe missed the flow's beginning, the registered one, else the lower one",
           OURMON);
       this.protocol = protocol;
     }
@@ -132,7 +167,7 @@ abstract class TalkerList extends Listed {
 
     private OfEnds(
         int id, String name, Owner owner, boolean ofCustomers, String nameSql, String sql) {
-      super(id, name, "as, customer", "by octets in and out", APPFLOW);
+      super(id, name, "as, customer", "by traffic in and out", APPFLOW);
       this.owner = owner;
       this.ofCustomers = ofCustomers;
       this.nameSql = nameSql;

@@ -8,8 +8,8 @@ final class TalkerLists {
   /** The registry of lists of hosts. */
   static final List<TalkerList.OfHosts> HOSTS =
       List.of(
-          new TalkerList.OfHosts(1, "host_in", TopnDigester.IN_OCTETS, "in_octets"),
-          new TalkerList.OfHosts(2, "host_out", TopnDigester.OUT_OCTETS, "out_octets"));
+          new TalkerList.OfHosts(1, "host_in", TalkerList.Side.RECEIVED),
+          new TalkerList.OfHosts(2, "host_out", TalkerList.Side.SENT));
 
   /** The registry of lists by a number that flows have. */
   static final List<TalkerList.ByKey> KEYS =
@@ -24,5 +24,10 @@ final class TalkerLists {
   /** All lists. */
   static List<TalkerList> all() {
     return Stream.<TalkerList>concat(HOSTS.stream(), KEYS.stream()).toList();
+  }
+
+  /** The list with this id. */
+  static TalkerList of(int id) {
+    return all().stream().filter(list -> list.id() == id).findFirst().orElseThrow();
   }
 }

@@ -22,10 +22,11 @@ final class TopTalkers {
    *
    * @param address of a host, else null
    * @param number of anything else, else null
+   * @param place in the list
    * @param sums where they begin at {@code at}
    */
   @SuppressWarnings("ArrayRecordComponent")
-  record Row(byte[] address, Long number, long[] sums, int at, long error) {
+  record Row(byte[] address, Long number, Top.Place place, long[] sums, int at, long error) {
     /** One of the sums, in the order of {@link TopnDigester#IN_OCTETS} and those after it. */
     long get(int value) {
       return sums[at + value];
@@ -48,8 +49,19 @@ final class TopTalkers {
               "probe: traffic that one probe saw. all: all probes, each flow once. customer: traffic of one customer, over all probes, each flow once")
           .customer("Customer if the list is a customer's, else 0; names in prefixes")
           .listed("list", "", TalkerLists.all())
-          .rank("Rank in the list, from 1")
+          .rank(
+              "Rank by octets among the rows of the list, from 1: these are the largest by octets, by packets and by flows, each once")
           .version()
+          .column(
+              UINT16,
+              "packets_rank",
+              "Rank by packets, from 1; 0 if others have more",
+              row -> row.place.packetsRank())
+          .column(
+              UINT16,
+              "flows_rank",
+              "Rank by flows, from 1; 0 if others have more",
+              row -> row.place.flowsRank())
           .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
           .shown(
               "host",
@@ -139,27 +151,43 @@ final class TopTalkers {
             .collect(Collectors.joining());
   }
 
+  /** The value by which each list is sorted, in octets or packets. */
+  private static String values(String unit) {
+    return TalkerLists.all().stream()
+        .map(list -> "list = '%s', %s, ".formatted(list.name(), list.sideSql(unit)))
+        .collect(Collectors.joining("", "multiIf(", "0)"));
+  }
+
+  private static String place(String value) {
+    return "row_number() OVER (PARTITION BY w, scope, probe, customer, list ORDER BY %s DESC, addr, number)"
+        .formatted(value);
+  }
+
   private static String sql() {
-    String values =
-        TalkerLists.HOSTS.stream()
-            .map(list -> "list = '%s', %s, ".formatted(list.name(), list.sql()))
-            .collect(Collectors.joining());
     return """
-        SELECT c.w AS w, c.scope AS scope, c.probe AS probe, c.customer AS customer, list,
-               row_number() OVER (PARTITION BY w, scope, probe, customer, list ORDER BY value DESC, addr, number) AS rank,
+        SELECT c.w AS w, c.scope AS scope, c.probe AS probe, c.customer AS customer, list, %s AS rank,
+               if(by_packets > 0 AND packets_place <= {top}, packets_place, 0) AS packets_rank,
+               if(by_flows > 0 AND flows_place <= {top}, flows_place, 0) AS flows_rank,
                addr, number, in_octets + out_octets AS octets, in_packets + out_packets AS packets,
                in_octets, in_packets, out_octets, out_packets, flows, c.overflow_octets AS overflow_octets,
                window_octets, window_packets, window_keys, t.overflow_octets AS window_overflow_octets
-        FROM (SELECT *, multiIf(%s in_octets + out_octets) AS value,
+        FROM (SELECT *, %s AS octets_place, %s AS packets_place, %s AS flows_place,
                      count() OVER (PARTITION BY w, scope, probe, customer, list) AS window_keys
-              FROM (SELECT * REPLACE (if(what = 'host' AND whom != 0, 'customer', scope) AS scope),
-                           if(what = 'host', whom, of_customer) AS customer
-                    FROM (SELECT *, arrayJoin(if(what = 'host' AND scope = 'all' AND whose != 0, [toUInt32(0), whose], [toUInt32(0)])) AS whom,
-                                 arrayJoin(if(what = 'host', [%s], [what])) AS list FROM talkers))) AS c
+              FROM (SELECT *, %s AS by_octets, %s AS by_packets, if(by_packets > 0, flows, 0) AS by_flows
+                    FROM (SELECT * REPLACE (if(what = 'host' AND whom != 0, 'customer', scope) AS scope),
+                                 if(what = 'host', whom, of_customer) AS customer
+                          FROM (SELECT *, arrayJoin(if(what = 'host' AND scope = 'all' AND whose != 0, [toUInt32(0), whose], [toUInt32(0)])) AS whom,
+                                       arrayJoin(if(what = 'host', [%s], [what])) AS list FROM talkers)))) AS c
         INNER JOIN totals AS t
             ON t.w = c.w AND t.scope = c.scope AND t.probe = c.probe AND t.customer = c.customer
-        WHERE value > 0
-        QUALIFY rank <= {top}"""
-        .formatted(values, hosts());
+        WHERE (by_octets > 0 AND octets_place <= {top}) OR packets_rank > 0 OR flows_rank > 0"""
+        .formatted(
+            place("by_octets"),
+            place("by_octets"),
+            place("by_packets"),
+            place("by_flows"),
+            values("octets"),
+            values("packets"),
+            hosts());
   }
 }

@@ -8,6 +8,10 @@ import io.weir.jobs.window.Flows;
 import io.weir.jobs.window.Hosts;
 import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sums;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.Function;
 
 /**
  * One bucket's part of a window's top lists: its largest flows and hosts, which are in no other
@@ -31,8 +35,10 @@ record TopnDigester(int top) implements Digester {
 
   static final int FLOW_STRIDE = 12;
 
-  /** Layout of a row of hosts: scope, list, value, address, sums. */
+  /** Layout of a row of hosts: scope, list, octets, address, sums. */
   static final int HOST_KEY = 3;
+
+  static final int HOST_SUMS = 5;
 
   /**
    * Subtracted from the ids of lists in keys and rows, because state contains them in that form.
@@ -158,22 +164,29 @@ record TopnDigester(int top) implements Digester {
           customers[dst] = Math.max(customers[dst], each.customer(false));
         }
       }
-      BestLists hostLists = new BestLists(top, TalkerLists.HOSTS, hosts::before);
-      Best[] all = hostLists.of(0);
+      Map<Integer, List<Top>> scopes = new TreeMap<>();
+      Function<Integer, List<Top>> lists =
+          scope ->
+              TalkerLists.HOSTS.stream()
+                  .map(list -> new Top(list, top, hosts::before, sums, host -> host * VALUES))
+                  .toList();
+      List<Top> all = scopes.computeIfAbsent(0, lists);
       for (int host = 0; host < hosts.size(); host++) {
-        offer(0, all, host, sums);
+        offer(0, all, host);
         if (flows.national() && customers[host] != 0) {
-          offer(customers[host], hostLists.of(customers[host]), host, sums);
+          offer(customers[host], scopes.computeIfAbsent(customers[host], lists), host);
         }
       }
-      sections.begin(HOSTS, HOST_KEY + 2 + VALUES);
-      hostLists.forEach(
-          (scope, lists) -> {
-            for (TalkerList.OfHosts list : TalkerLists.HOSTS) {
-              for (int host : lists[list.id()].take()) {
+      sections.begin(HOSTS, HOST_SUMS + VALUES);
+      scopes.forEach(
+          (scope, own) -> {
+            for (int i = 0; i < own.size(); i++) {
+              TalkerList list = TalkerLists.HOSTS.get(i);
+              for (Top.Place place : own.get(i).take()) {
+                int host = place.item();
                 sections.add(scope);
                 sections.add(list.id() - FIRST_LIST);
-                sections.add(list.value(sums, host * VALUES));
+                sections.add(list.value(TalkerList.By.OCTETS, sums, host * VALUES));
                 sections.add(hosts.high(host));
                 sections.add(hosts.low(host));
                 sections.add(sums, host * VALUES, VALUES);
@@ -183,10 +196,10 @@ record TopnDigester(int top) implements Digester {
       sections.end();
     }
 
-    private void offer(int scope, Best[] lists, int host, long[] sums) {
+    private void offer(int scope, List<Top> lists, int host) {
       totals.add(scope, 0, TOTAL_HOSTS, 1);
-      for (TalkerList.OfHosts list : TalkerLists.HOSTS) {
-        lists[list.id()].offer(list.value(sums, host * VALUES), host);
+      for (Top list : lists) {
+        list.offer(host);
       }
     }
 

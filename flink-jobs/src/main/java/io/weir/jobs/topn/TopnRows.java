@@ -10,11 +10,13 @@ import io.weir.jobs.window.Sections;
 import io.weir.jobs.window.Sums;
 import io.weir.jobs.window.WindowTable;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.function.IntFunction;
+import java.util.function.Function;
+import java.util.stream.Stream;
 
 /** Rows of {@code top_flows} and {@code top_talkers} from the digests of all buckets. */
 record TopnRows(int top) implements RowMaker {
@@ -73,66 +75,94 @@ record TopnRows(int top) implements RowMaker {
                 scope,
                 (int) group[1] + TopnDigester.FIRST_LIST,
                 WindowSums.of(totals, scope, 0),
-                places,
-                at -> {
-                  row.flow().place(at + TopnDigester.FLOW_KEY);
-                  return row;
-                });
+                Arrays.stream(places)
+                    .mapToObj(
+                        at -> {
+                          row.flow().place(at + TopnDigester.FLOW_KEY);
+                          return row;
+                        }));
           });
     }
 
     void hosts(Cells hosts) {
-      hosts.best(
-          top,
-          TopnDigester.HOST_KEY,
-          2,
-          (group, places) -> {
-            long[] data = hosts.data();
-            int scope = (int) group[0];
-            int list = (int) group[1] + TopnDigester.FIRST_LIST;
-            list(
-                TopTalkers.TABLE,
-                scope + "/" + list,
-                scope,
-                list,
-                WindowSums.of(totals, scope, totals.get(scope, 0, TopnDigester.TOTAL_HOSTS)),
-                places,
-                at ->
-                    new TopTalkers.Row(
-                        Cells.address(data, at + TopnDigester.HOST_KEY),
-                        null,
-                        data,
-                        at + TopnDigester.HOST_KEY + 2,
-                        error));
-          });
+      long[] data = hosts.data();
+      Map<Long, Top> tops = new TreeMap<>();
+      for (int at = 0; at < data.length; at += TopnDigester.HOST_SUMS + TopnDigester.VALUES) {
+        long group = data[at] << 8 | (data[at + 1] + TopnDigester.FIRST_LIST);
+        top(
+                tops,
+                group,
+                (a, b) ->
+                    Cells.before(data, a + TopnDigester.HOST_KEY, b + TopnDigester.HOST_KEY, 2),
+                data,
+                TopnDigester.HOST_SUMS)
+            .offer(at);
+      }
+      tops.forEach(
+          (group, places) ->
+              talkers(
+                  group,
+                  totals.get(group >>> 8, 0, TopnDigester.TOTAL_HOSTS),
+                  places,
+                  place ->
+                      new TopTalkers.Row(
+                          Cells.address(data, place.item() + TopnDigester.HOST_KEY),
+                          null,
+                          place,
+                          data,
+                          place.item() + TopnDigester.HOST_SUMS,
+                          error)));
     }
 
     void keys(Sums keys) {
       long[] cells = keys.cells();
-      Map<Long, Best> best = new TreeMap<>();
+      Map<Long, Top> tops = new TreeMap<>();
       Map<Long, Long> counts = new TreeMap<>();
       for (int i = 0; i < keys.size(); i++) {
         int at = i * keys.stride();
-        counts.merge(cells[at], 1L, Long::sum);
-        best.computeIfAbsent(cells[at], key -> new Best(top, (a, b) -> cells[a + 1] < cells[b + 1]))
-            .offer(
-                cells[at + Sums.KEY + TopnDigester.IN_OCTETS]
-                    + cells[at + Sums.KEY + TopnDigester.OUT_OCTETS],
-                at);
+        long group = cells[at] + TopnDigester.FIRST_KEY;
+        counts.merge(group, 1L, Long::sum);
+        top(tops, group, (a, b) -> cells[a + 1] < cells[b + 1], cells, Sums.KEY).offer(at);
       }
-      best.forEach(
-          (group, places) -> {
-            int scope = (int) (group >>> 8);
-            int list = (int) (group & 0xff) + TopnDigester.FIRST_KEY;
-            list(
-                TopTalkers.TABLE,
-                scope + "/" + list,
-                scope,
-                list,
-                WindowSums.of(totals, scope, counts.get(group)),
-                places.take(),
-                at -> new TopTalkers.Row(null, cells[at + 1], cells, at + Sums.KEY, error));
-          });
+      tops.forEach(
+          (group, places) ->
+              talkers(
+                  group,
+                  counts.get(group),
+                  places,
+                  place ->
+                      new TopTalkers.Row(
+                          null,
+                          cells[place.item() + 1],
+                          place,
+                          cells,
+                          place.item() + Sums.KEY,
+                          error)));
+    }
+
+    /**
+     * A list of talkers.
+     *
+     * @param group the scope, and in the lowest octet the list
+     * @param offset of an entry's sums from its beginning in {@code data}
+     */
+    private Top top(Map<Long, Top> tops, long group, Best.Order order, long[] data, int offset) {
+      return tops.computeIfAbsent(
+          group,
+          key -> new Top(TalkerLists.of((int) group & 0xff), top, order, data, at -> at + offset));
+    }
+
+    private void talkers(
+        long group, long keys, Top places, Function<Top.Place, TopTalkers.Row> row) {
+      int scope = (int) (group >>> 8);
+      int list = (int) group & 0xff;
+      list(
+          TopTalkers.TABLE,
+          scope + "/" + list,
+          scope,
+          list,
+          WindowSums.of(totals, scope, keys),
+          places.take().stream().map(row));
     }
 
     private <T> void list(
@@ -141,14 +171,11 @@ record TopnRows(int top) implements RowMaker {
         int scope,
         int list,
         WindowSums sums,
-        int[] places,
-        IntFunction<T> at) {
+        Stream<T> things) {
       Object[] empty = table.row(scope, national, sums);
       table.table().set(empty, "list", list);
       List<Object[]> rows = new ArrayList<>();
-      for (int place : places) {
-        rows.add(table.row(empty, at.apply(place)));
-      }
+      things.forEach(thing -> rows.add(table.row(empty, thing)));
       lists.add(new RowList(table.table(), name, rows, empty));
     }
   }
