@@ -2,6 +2,7 @@ package io.weir.jobs.health;
 
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.Retired;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
@@ -17,14 +18,11 @@ import org.apache.flink.util.Collector;
 
 /**
  * The job {@code health}: turns each probe's ledger events into alerts that it opens, updates and
- * closes. When Kafka has not listed a probe for {@link #FORGET_MS}, the job closes its alerts and
- * forgets it.
+ * closes. When Kafka has not listed a probe for {@link Retired#AFTER_MS}, the job closes its alerts
+ * and forgets it.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
-
-  /** How long a probe counts as enrolled after Kafka last listed it. */
-  static final long FORGET_MS = 3_600_000;
 
   private static final Metric TOLD =
       Metric.counter("alerts", "health", "Alerts opened, updated and closed");
@@ -78,7 +76,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     health.accept(event, now, graceMs, alert -> tell(alert, out));
     state.keep(health);
     if (!timer.isSet()) {
-      timer.set(context.timerService(), now + FORGET_MS);
+      timer.set(context.timerService(), now + Retired.AFTER_MS);
     }
   }
 
@@ -87,7 +85,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
       throws Exception {
     long now = timer.rang(context.timerService());
     ProbeHealth health = state.get();
-    long until = Math.max(health.checkedAt(), began) + FORGET_MS;
+    long until = Math.max(health.checkedAt(), began) + Retired.AFTER_MS;
     if (until > now) {
       timer.set(context.timerService(), until);
     } else {
