@@ -376,8 +376,12 @@ impl ExportTarget for Ntopng {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::metrics::ExportMetrics;
+    use crate::metrics::Metrics;
     use flate2::read::ZlibDecoder;
     use std::io::Read as _;
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn a_header_has_24_octets_in_network_order() {
@@ -397,6 +401,48 @@ mod tests {
     fn an_interface_is_named_as_far_as_there_is_room() {
         assert_eq!((interface("af_packet:eth0"), interface("file:/data/monday.pcap")), ("eth0", "monday.pcap"));
         assert_eq!(interface(&format!("file:{}é.pcap", "x".repeat(30))), "x".repeat(30));
+    }
+
+    #[test]
+    fn a_replay_loses_nothing_to_a_subscriber_that_does_not_read() {
+        const SENT: u32 = 4 * WAITING as u32;
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let to = ToNtopng { address: format!("tcp://127.0.0.1:{port}"), ..ToNtopng::default() };
+        let payload = [b' '; 1000];
+        let mut publisher = Ntopng::new(&to, ExportTemplate::parse("@NTOPNG@", true).unwrap()).unwrap();
+        let account = Account::new("slow".to_owned(), ExportMetrics::new(&Metrics::default()));
+        let sent = AtomicU32::new(0);
+        let received = std::thread::scope(|scope| {
+            let subscriber = scope.spawn(|| {
+                let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+                socket.set_rcvhwm(1).unwrap();
+                socket.set_rcvtimeo(20_000).unwrap();
+                socket.set_subscribe(b"").unwrap();
+                socket.connect(&to.address).unwrap();
+                // Reads nothing as long as the publisher goes on.
+                let mut before = 0;
+                loop {
+                    std::thread::sleep(Duration::from_millis(100));
+                    let now = sent.load(Ordering::Relaxed);
+                    if now > 0 && now == before {
+                        break;
+                    }
+                    before = now;
+                }
+                let next = || Some(u32::from_be_bytes(*socket.recv_multipart(0).ok()?[0].last_chunk()?));
+                std::iter::from_fn(next).take(SENT as usize).collect::<Vec<_>>()
+            });
+            publisher.connect(true).unwrap();
+            for _ in 0..SENT {
+                publisher.publish("flow", &payload, 1, &account);
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+            publisher.finish(&account, &AtomicBool::new(false));
+            subscriber.join().unwrap()
+        });
+        let gap = received.windows(2).find(|pair| pair[0] + 1 != pair[1]);
+        let ends = (received.first().copied(), received.last().copied());
+        assert_eq!((ends, gap, account.lost()), ((Some(0), Some(SENT - 1)), None, 0));
     }
 
     #[test]

@@ -91,3 +91,40 @@ impl FixedCounters {
             .filter(|(_, _, volume)| volume.packets > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Frame, LinkType, parse};
+    use crate::testing as t;
+
+    #[test]
+    fn a_packets_size_class_is_that_of_its_frame() {
+        let size = |octets: usize| {
+            let data = t::frame(0x0800, &t::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &vec![0; octets - 34 - 4]));
+            let length = data.len() as u32;
+            let mut counters = FixedCounters::default();
+            counters.add(&parse(&Frame { time_ns: 0, link: LinkType::Ethernet, data: &data, length, vlan: None }));
+            let found = counters.labels().find(|(set, ..)| *set == "size");
+            found.map(|(_, label, volume)| (label, volume.octets as usize)).unwrap()
+        };
+        for (octets, label) in [
+            (63, "64"),
+            (64, "64"),
+            (65, "65-127"),
+            (127, "65-127"),
+            (128, "128-255"),
+            (255, "128-255"),
+            (256, "256-511"),
+            (511, "256-511"),
+            (512, "512-1023"),
+            (1023, "512-1023"),
+            (1024, "1024-1518"),
+            (1518, "1024-1518"),
+            (1519, "1519+"),
+            (9000, "1519+"),
+        ] {
+            assert_eq!(size(octets), (label, octets - 18), "{octets}");
+        }
+    }
+}

@@ -293,6 +293,37 @@ mod tests {
         }
     }
 
+    /// A segment fills a hole of the initiator's stream this many µs after it appeared; the handshake's round trip is known.
+    fn filled(rtt_us: i64, after_us: i64) -> SegmentVerdict {
+        let handshake = |flags, sequence, acknowledgement| Tcp { flags, sequence, acknowledgement, payload: 0 };
+        let mut connection = Connection::new(First { sender: 0, at_ns: 0, syn: true, next: 100 });
+        connection.follow(&handshake(SYN_ACK, 500, 100), 1, 0);
+        let timed = connection.follow(&handshake(tcp::ACK, 100, 501), 0, rtt_us * 1000);
+        assert_eq!(timed.rtt_us, Some(rtt_us as u32));
+        connection.follow(&segment(200, 100), 0, 50 * MS);
+        connection.follow(&segment(100, 100), 0, 50 * MS + after_us * 1000)
+    }
+
+    #[test]
+    fn soon_is_within_the_round_trip() {
+        for (rtt_us, after_us, overtaken) in [(20_000, 10_000, true), (20_000, 21_000, false), (1_000, 2_000, false)] {
+            let verdict = filled(rtt_us, after_us);
+            assert_eq!((verdict.out_of_order, verdict.retransmission), (overtaken, !overtaken), "{rtt_us} {after_us}");
+        }
+    }
+
+    #[test]
+    fn the_same_syn_again_is_a_retransmission_and_another_one_a_new_stream() {
+        let syn = |sequence| Tcp { flags: tcp::SYN, sequence, acknowledgement: 0, payload: 0 };
+        for (second, retransmission) in [(99, true), (5_000_000, false), (50, false)] {
+            let mut connection = Connection::new(First { sender: 0, at_ns: 0, syn: true, next: 100 });
+            let verdict = connection.follow(&syn(second), 0, 1_000 * MS);
+            assert_eq!(verdict.retransmission, retransmission, "{second}");
+            let data = connection.follow(&segment(second + 1, 10), 0, 1_001 * MS);
+            assert_eq!(data, SegmentVerdict::default(), "{second}");
+        }
+    }
+
     #[test]
     fn one_segment_out_of_the_window_leaves_the_others_as_they_are() {
         let stream = |number: u32| (number * 100, 100, i64::from(number));

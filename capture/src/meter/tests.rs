@@ -114,6 +114,27 @@ fn the_sender_of_the_syn_is_the_initiator() {
     }
 }
 
+/// The VLAN is part of a flow: the same addresses in another one may be other hosts.
+#[test]
+fn each_direction_in_a_vlan_of_its_own_is_a_record_of_the_same_initiator() {
+    let mut meter = Meter::new(options()).unwrap();
+    for (at, (vlan, packet)) in
+        [(7, segment(true, t::SYN, 100, 0)), (8, segment(false, t::SYN | t::ACK, 500, 101))].iter().enumerate()
+    {
+        let (length, time_ns) = (packet.len() as u32, START + at as i64);
+        let frame = Frame { time_ns, link: LinkType::RawIp, data: packet, length, vlan: Some(*vlan) };
+        meter.clock(time_ns);
+        let read = &mut parse(&frame);
+        meter.packets(&mut [Arrival { packet: read, time_ns, exclude: None, layer3: packet, checksum: None }]);
+    }
+    let closed = finish(meter);
+    let of = |record: &Record<'_>| {
+        let (vlan, port) = (record.key.vlan, record.key.source_port(record.initiator.end));
+        (vlan, port, record.forward().packets, record.reverse().packets)
+    };
+    assert_eq!(records(&closed[0]).iter().map(of).collect::<Vec<_>>(), [(7, 40000, 1, 0), (8, 40000, 0, 1)]);
+}
+
 /// A SYN with sequence number 100, a SYN-ACK that acknowledges `acknowledged`, and the ACK, within 2.5 ms.
 fn feed_handshake(meter: &mut Meter, acknowledged: u32) {
     feed(meter, START, &segment(true, t::SYN, 100, 0));
@@ -198,6 +219,19 @@ fn intervals_close_after_their_grace_and_late_packets_stay_counted() {
     assert_eq!(record.volume().packets, 3);
 }
 
+/// Both intervals are open meanwhile.
+#[test]
+fn a_flow_that_begins_during_the_grace_of_the_interval_before_begins_when_it_did() {
+    let mut meter = Meter::new(options()).unwrap();
+    feed(&mut meter, START, &udp(A, B, (1, 2)));
+    feed(&mut meter, START + 10 * SECOND + 100_000_000, &udp(A, B, (3, 4)));
+    assert!(meter.take_closed().is_empty());
+    let closed = finish(meter);
+    let record = closed[1].records.get(0);
+    let began_ms = START / 1_000_000 + 10_100;
+    assert_eq!([record.start_ms, record.first_ms, record.last_ms], [began_ms; 3]);
+}
+
 #[test]
 fn a_packet_may_be_late_by_any_time() {
     const DAY: i64 = 86_400 * SECOND;
@@ -212,6 +246,18 @@ fn a_packet_may_be_late_by_any_time() {
         assert!((0..if days < 13 { 1 } else { 4096 }).contains(&off), "{days} days late, and {off} ms off");
         assert_eq!(record.last_ms, (START + SECOND) / 1_000_000);
     }
+}
+
+#[test]
+fn a_flow_keeps_the_name_that_it_asked_for() {
+    let asked = [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x07example\0\0\x01\0\x01"].concat();
+    let mut meter = Meter::new(options()).unwrap();
+    for (after, payload) in [(0, &asked[..]), (11 * SECOND, b"12345678"), (22 * SECOND, b"12345678")] {
+        feed(&mut meter, START + after, &t::ipv4(A, B, 17, &t::udp((5353, 53), payload)));
+    }
+    let closed = finish(meter);
+    let names = closed.iter().map(|interval| records(interval).iter().filter_map(|record| record.name).count());
+    assert_eq!(names.collect::<Vec<_>>(), [1, 1, 1]);
 }
 
 #[test]

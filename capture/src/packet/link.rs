@@ -209,6 +209,11 @@ fn has_checksum(data: &[u8], at: usize) -> bool {
     header.is_some_and(checksum::is_right)
 }
 
+/// Reads the payload of an EtherType, `data`.
+pub(super) fn typed(kind: u16, data: &[u8]) -> Link {
+    ethertype(data, 0, kind, None, 0)
+}
+
 /// Follows an EtherType to IP, past VLAN tags (IEEE 802.1Q, 802.1ad) and other ones, MPLS labels (RFC 3032), PPPoE (RFC
 /// 2516) and network service headers (RFC 8300).
 fn ethertype(data: &[u8], mut at: usize, mut kind: u16, cast: Option<Cast>, mut vlan: u16) -> Link {

@@ -89,6 +89,9 @@ fn other_ways_to_ip() {
         (LinkType::LinuxCooked2, cat(&[&[0x86, 0xdd, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0], &v6])),
         (LinkType::Ppp, cat(&[&[0xff, 3, 0, 0x21], &ip])),
         (LinkType::Ppp, cat(&[&[0x21], &ip])),
+        (LinkType::Ppp, cat(&[&[0xff, 3, 0x02, 0x81, 0, 1, 1, 64], &ip])),
+        (LinkType::Ppp, cat(&[&[0x02, 0x83, 0, 1, 1, 64], &v6])),
+        (LinkType::Ethernet, t::frame(0x8864, &cat(&[&[0x11, 0, 0, 1, 0, 34, 0x02, 0x81, 0, 1, 1, 64], &ip]))),
         (LinkType::CiscoHdlc, cat(&[&[0x0f, 0, 8, 0], &ip])),
         (LinkType::FrameRelay, cat(&[&[0x18, 0x41, 3, 0xcc], &ip])),
         (LinkType::Wifi, cat(&[&[8, 0, 0, 0], &[0x10; 20][..], &snap])),
@@ -168,6 +171,20 @@ fn later_fragments_have_no_ports_but_are_there() {
     }
     let first = t::ipv6(1, 2, 44, &[&[17, 0, 0, 1, 0, 0, 0, 1][..], &t::udp((1, 2), b"xxxx")].concat());
     assert_eq!(eth(&t::frame(0x86dd, &first)).ip.unwrap().src_port, 1);
+}
+
+#[test]
+fn ipv6_fragments_of_one_datagram_have_its_identification() {
+    let fragment = |place: u16, id: u32, options: &[u8]| {
+        let (next, first) = if options.is_empty() { (44, &[][..]) } else { (60, options) };
+        let header = [&[17, 0][..], &place.to_be_bytes(), &id.to_be_bytes()].concat();
+        eth(&t::frame(0x86dd, &t::ipv6(1, 2, next, &[first, &header, &[7; 16]].concat()))).ip.unwrap().fragment
+    };
+    for options in [&[][..], &[44, 0, 1, 4, 0, 0, 0, 0]] {
+        assert_eq!(fragment(0x0001, 0x0102_0304, options), Some(Fragment { id: 0x0102_0304, offset: 0, more: true }));
+        assert_eq!(fragment(0x0010, 0x0102_0304, options), Some(Fragment { id: 0x0102_0304, offset: 2, more: false }));
+    }
+    assert_eq!(fragment(0, 5, &[]), None, "the whole datagram");
 }
 
 #[test]
@@ -296,6 +313,41 @@ fn the_packet_within_a_tunnel_is_found() {
         ),
         ("PPTP", gre(&[&[0x30, 0x81, 0x88, 0x0b][..], &[9; 12], &[0xff, 3, 0, 0x21], &carried].concat()), 4),
         ("VXLAN", udp(4789, &[&[8, 0, 0, 0, 0, 0, 7, 0][..], &framed].concat()), 4),
+        ("VXLAN-GPE", udp(4790, &[&[0x0c, 0, 0, 1, 0, 0, 7, 0][..], &carried].concat()), 4),
+        ("VXLAN-GPE with IPv6", udp(4790, &[&[0x0c, 0, 0, 2, 0, 0, 7, 0][..], &v6].concat()), 6),
+        ("VXLAN-GPE with Ethernet", udp(4790, &[&[0x0c, 0, 0, 3, 0, 0, 7, 0][..], &framed].concat()), 4),
+        (
+            "VXLAN-GPE with a service header",
+            udp(4790, &[&[0x0c, 0, 0, 4, 0, 0, 7, 0][..], &[0x0f, 0xc2, 1, 2, 0, 0, 1, 255], &v6].concat()),
+            6,
+        ),
+        (
+            "VXLAN-GPE with MPLS",
+            udp(4790, &[&[0x0c, 0, 0, 5, 0, 0, 7, 0][..], &[0, 1, 0x01, 64], &carried].concat()),
+            4,
+        ),
+        ("VXLAN-GPE without a protocol", udp(4790, &[&[8, 0, 0, 0, 0, 0, 7, 0][..], &framed].concat()), 4),
+        ("GRE in UDP", udp(4754, &[&[0x20, 0, 8, 0][..], &[9; 4], &carried].concat()), 4),
+        ("GRE in UDP with Ethernet", udp(4754, &[&[0, 0, 0x65, 0x58][..], &framed].concat()), 4),
+        ("MPLS in GRE", gre(&[&[0, 0, 0x88, 0x47][..], &[0, 1, 0, 64], &[0, 2, 0x01, 64], &carried].concat()), 4),
+        ("Teredo", udp(3544, &v6), 6),
+        ("Teredo's answer", t::ipv4(A, B, 17, &t::udp((3544, 5), &[&[0, 0, 1, 2, 3, 4, 5, 6][..], &v6].concat())), 6),
+        (
+            "Teredo with an authentication and an origin",
+            udp(3544, &[&[0, 1, 2, 3][..], &[9; 5], &[9; 9], &[0, 0, 1, 2, 3, 4, 5, 6], &v6].concat()),
+            6,
+        ),
+        ("AYIYA", udp(5072, &[&[0x41, 0x52, 0x11, 41, 0, 0, 0, 9][..], &[9; 36], &v6].concat()), 6),
+        (
+            "AYIYA's answer, with IPv4",
+            t::ipv4(
+                A,
+                B,
+                17,
+                &t::udp((5072, 5), &[&[0x20, 0x02, 0x13, 4, 0, 0, 0, 9][..], &[9; 4], &carried].concat()),
+            ),
+            4,
+        ),
         ("Geneve with an option", udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 7, 0][..], &[9; 4], &framed].concat()), 4),
         ("GTP-U", udp(2152, &[&[0x30, 255, 0, 40, 0, 0, 0, 1][..], &carried].concat()), 4),
         (
@@ -320,6 +372,15 @@ fn what_carries_no_packet_stays_as_it_is() {
         t::ipv4(A, B, 4, b"nothing"),
         t::ipv4(A, B, 47, &[0x40, 0, 8, 0, 0x45]),
         udp(4789, &[0; 8]),
+        udp(4790, &[&[0x0d, 0, 0, 1, 0, 0, 7, 0][..], &t::ipv4(A, B, 17, b"maintenance")].concat()),
+        udp(4790, &[&[0x1c, 0, 0, 1, 0, 0, 7, 0][..], &t::ipv4(A, B, 17, b"version 1")].concat()),
+        udp(4790, &[&[0, 0, 0, 0, 0, 0, 7, 0][..], &t::frame(0x0800, &t::ipv4(A, B, 17, b""))].concat()),
+        udp(4790, &[&[0x0c, 0, 0, 9, 0, 0, 7, 0][..], &t::ipv4(A, B, 17, b"unknown")].concat()),
+        udp(4754, &[0, 0, 8, 0]),
+        udp(3544, &t::ipv4(A, B, 17, b"no IPv6")),
+        udp(3544, &[0, 1, 255, 255, 0x60]),
+        udp(5072, &[&[0x00, 0x00, 0x12, 41, 0, 0, 0, 9, 9][..], &t::ipv6(1, 2, 17, b"an echo alone")].concat()),
+        udp(5072, &[0xf0, 0xf0, 0x11, 41, 0, 0, 0, 9]),
         udp(2152, &[0x30, 1, 0, 0, 0, 0, 0, 0]),
         udp(2152, &[0x34, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x85, 0, 0, 0, 0]),
         t::ipv4_with(A, B, 4, &[], 0x2000, &t::ipv4(A, B, 17, b"")),

@@ -297,7 +297,61 @@ impl ConservationSums<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::publish::NoSink;
+    use crate::publish::{Encoded, NoSink};
+
+    /// Keeps the counters of the last interval.
+    #[derive(Default)]
+    struct LastCounters(Vec<(String, String, Volume)>);
+
+    impl Sink for LastCounters {
+        fn flows(&mut self, _: Encoded<'_>) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn counters(&mut self, message: &proto::CounterMessage) -> anyhow::Result<()> {
+            let volume = |of: &proto::Counter| Volume { packets: of.packets, octets: of.octets };
+            self.0 = message.counters.iter().map(|of| (of.set.clone(), of.label.clone(), volume(of))).collect();
+            Ok(())
+        }
+    }
+
+    impl LastCounters {
+        fn of(&self, set: &str) -> Vec<(&str, u64, u64)> {
+            let of_set = self.0.iter().filter(|(of, ..)| of == set);
+            of_set.map(|(_, label, volume)| (&label[..], volume.packets, volume.octets)).collect()
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_records_is_in_counter_sets() {
+        let volume = |packets| Volume { packets, octets: 100 * packets };
+        let mut interval = ClosedInterval::default();
+        interval.tally.captured = volume(7);
+        interval.tally.not_metered[Cause::NotIp as usize] = volume(4);
+        interval.tally.not_metered[Cause::OwnExport as usize] = volume(3);
+        (interval.checksums[0], interval.checksums[2]) = (volume(5), volume(2));
+        interval.fragments.joined = volume(6);
+        interval.fragments.timed_out = volume(1);
+        let (mut publisher, mut last) = (Publisher::new(Identity::default(), Arc::default()), LastCounters::default());
+        let mut close = |interval, offered, dropped| {
+            let witness = Some(Witness { offered, dropped });
+            let mut closing = Closing { interval, witness, ..Closing::default() };
+            publisher.publish(&mut closing, &Pace::Unpaced, &mut last).unwrap();
+            assert_eq!(publisher.published().unbalanced, 0);
+            ["drops", "checksums", "fragments"].map(|set| {
+                let of = last.of(set).into_iter();
+                of.map(|(label, packets, octets)| format!("{label} {packets} {octets}")).collect::<Vec<_>>()
+            })
+        };
+        let [drops, checksums, fragments] = close(interval, 16, 9);
+        assert_eq!(drops, ["not_ip 4 400", "own_export 3 300", "kernel 9 0"]);
+        let [first, _, third, ..] = Checksum::NAMES;
+        assert_eq!(checksums, [format!("{first} 5 500"), format!("{third} 2 200")]);
+        assert_eq!(fragments, ["joined 6 600", "timed_out 1 100"]);
+        // What the kernel dropped belongs to the interval in which it did.
+        assert_eq!(close(ClosedInterval::default(), 16, 9), [const { Vec::<String>::new() }; 3]);
+        assert_eq!(close(ClosedInterval::default(), 18, 11)[0], ["kernel 2 0"]);
+    }
 
     #[test]
     fn packets_that_never_came_out_of_a_drained_ring_are_told() {

@@ -624,12 +624,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = open(folder.path(), 64_000);
         let mut shed = Amount::default();
-        (0..200).for_each(|n| shed += push(&mut spool, &message(n, 1000)));
-        assert!(spool.octets() <= 64_000);
+        let on_disk = || segments(folder.path()).iter().map(|path| path.metadata().unwrap().len()).sum::<u64>();
+        for n in 0..200 {
+            shed += push(&mut spool, &message(n, 1000));
+            assert!(spool.octets() == on_disk() && on_disk() <= 64_000, "{} {}", spool.octets(), on_disk());
+        }
         let left = numbers(&mut spool);
         assert_eq!(left, (shed.messages..200).collect::<Vec<_>>());
         assert!(left.len() > 40, "{left:?}");
         assert_eq!(shed.octets, shed.messages * 1021);
+        assert_eq!(spool.unread(), 0);
     }
 
     #[test]

@@ -151,6 +151,18 @@ fn shared(octets: usize, fd: c_int, flags: c_int, at: libc::off_t) -> io::Result
     NonNull::new(map.cast()).ok_or_else(|| io::Error::other("memory was mapped at address 0"))
 }
 
+/// The packets that the kernel has put into a ring since it was opened: the ring's producer, without its overflow.
+#[derive(Default)]
+struct Produced(u64);
+
+impl Produced {
+    /// The count when the producer has this value. Call it at least once in 2^32 packets.
+    fn at(&mut self, producer: u32) -> u64 {
+        self.0 += u64::from(producer.wrapping_sub(self.0 as u32));
+        self.0
+    }
+}
+
 /// The memory for packets.
 struct FrameMemory(NonNull<u8>);
 
@@ -171,7 +183,7 @@ pub struct AfXdp {
     fill: XdpRing,
     _completions: XdpRing,
     frames: FrameMemory,
-    handed: u64,
+    produced: Produced,
     dropped: u64,
     looked: Instant,
     stopped: Option<Instant>,
@@ -311,7 +323,7 @@ impl AfXdp {
             fill,
             _completions: completions,
             frames,
-            handed: 0,
+            produced: Produced::default(),
             dropped: 0,
             looked: Instant::now(),
             stopped: None,
@@ -357,7 +369,6 @@ impl AfXdp {
         batch.hand_over(take);
         self.fill.producer().store(free.wrapping_add(done), Ordering::Release);
         self.received.consumer().store(first.wrapping_add(done), Ordering::Release);
-        self.handed += u64::from(done);
         done
     }
 
@@ -421,11 +432,25 @@ impl Source for AfXdp {
             self.dropped = counted.rx_dropped + counted.rx_ring_full;
         }
         let dropped = self.dropped;
-        Some(Witness { offered: self.handed + u64::from(self.waiting()) + dropped, dropped })
+        // The kernel's own counts alone, so that a packet that this side loses does not count as captured.
+        let produced = self.produced.at(self.received.producer().load(Ordering::Acquire));
+        Some(Witness { offered: produced + dropped, dropped })
     }
 
     fn stop(&mut self) -> bool {
         self.stopped = Some(Instant::now());
         self.redirect.clear(self.queue).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_packets_goes_on_where_the_kernels_overflows() {
+        let mut produced = Produced::default();
+        let counts = [0, 5, u32::MAX, 2, 2].map(|producer| produced.at(producer));
+        assert_eq!(counts, [0, 5, (1 << 32) - 1, (1 << 32) + 2, (1 << 32) + 2]);
     }
 }

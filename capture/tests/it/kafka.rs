@@ -235,6 +235,34 @@ fn with_spool(brokers: &str, folder: &Path) -> KafkaOptions {
 }
 
 #[test]
+fn nothing_is_written_to_disk_while_kafka_takes_messages() {
+    let cluster = cluster(1);
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Metrics::default();
+    let options = with_spool(&cluster.bootstrap_servers(), folder.path());
+    let kafka = Kafka::start(options, KafkaMetrics::new(&metrics), &Asked::default()).unwrap();
+    let mut sink = kafka.sink();
+    let delivered = |count: u64| {
+        let deadline = Instant::now() + PATIENCE;
+        while metric(&metrics, "weir_probe_messages_delivered_total") < count {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // The first ones may wait on disk until the brokers are found.
+    put(&mut sink, &message(0, 1000));
+    delivered(1);
+    let before = metric(&metrics, "weir_probe_messages_spooled_total");
+    for sequence in 1..100 {
+        put(&mut sink, &message(sequence, 1000));
+        delivered(sequence + 1);
+    }
+    assert_eq!(metric(&metrics, "weir_probe_messages_spooled_total"), before);
+    drop(sink);
+    kafka.finish(Some(PATIENCE)).unwrap();
+}
+
+#[test]
 fn what_memory_had_no_room_for_waits_on_disk_and_arrives_once_and_in_order() {
     let cluster = cluster(1);
     let folder = tempfile::tempdir().unwrap();

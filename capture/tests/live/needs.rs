@@ -27,6 +27,8 @@ pub enum Need {
     Libpcap,
     /// libpfring, and the kernel module that it asks for.
     PfRing,
+    /// The command ethtool.
+    Ethtool,
     /// The captures beside the checkout.
     SharedCaptures,
     /// nDPI's captures, beside the checkout.
@@ -60,6 +62,10 @@ impl Need {
             }
             Need::Libpcap => Compiler::load().err().map(|error| error.to_string()),
             Need::PfRing => Library::load(None).err().map(|error| format!("{error:#}")),
+            Need::Ethtool => {
+                let there = Command::new("ethtool").arg("--version").output().is_ok();
+                (!there).then(|| "ethtool is not installed".to_owned())
+            }
             Need::SharedCaptures => none_in(&pcaps::folder()),
             Need::NdpiCaptures => none_in(&apps::folder()),
         }

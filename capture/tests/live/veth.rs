@@ -14,6 +14,7 @@ live! {
         a_deleted_interface_ends_the_capture_in_order,
         the_loopback_shows_each_packet_once_and_the_next_run_tells_its_gap,
         a_killed_agent_leaves_what_its_interface_had_counted;
+    [Need::Namespaces, Need::Ethtool] => no_segments_are_joined_while_the_agent_captures;
     [] => without_permission_one_line_says_what_to_do;
 }
 
@@ -35,6 +36,23 @@ fn what_the_interface_counted_was_captured() {
     assert_eq!(summary["packets"]["in_flow_records"], 600);
     assert_eq!(summary["octets"]["in_flow_records"], 600 * 128);
     assert_eq!(summary["flows"], 1, "request and reply are one flow");
+}
+
+/// Whether the interface joins segments that it receives (GRO).
+fn joins_segments(net: &Net) -> bool {
+    let output = net.inside(&net.names[0], "ethtool").args(["-k", "wire0"]).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "generic-receive-offload: on")
+}
+
+fn no_segments_are_joined_while_the_agent_captures() {
+    let net = Net::new("gro");
+    let folder = tempfile::tempdir().unwrap();
+    let on = net.inside(&net.names[0], "ethtool").args(["-K", "wire0", "gro", "on"]).status();
+    assert!(on.is_ok_and(|status| status.success()) && joins_segments(&net));
+    let agent = Agent::start(&net, folder.path(), "wire0", "");
+    assert!(!joins_segments(&net));
+    agent.stop();
+    assert!(joins_segments(&net), "as it was before");
 }
 
 fn a_deleted_interface_ends_the_capture_in_order() {

@@ -22,6 +22,17 @@ impl Sink for Waiting {
 }
 
 #[test]
+fn an_interfaces_counters_are_those_of_now() {
+    let counters = InterfaceCounters::open("lo").unwrap();
+    let (watched, base) = (WatchedInterface::default(), InterfaceStatistics::default());
+    let mut witness = InterfaceWitness { counters, watched, loopback: true, base };
+    let before_ms = wall_clock_ns() / 1_000_000;
+    let counted = witness.count().unwrap();
+    assert!((before_ms..before_ms + 60_000).contains(&counted.at_ms), "{} {before_ms}", counted.at_ms);
+    assert_eq!(counted.packets, counted.statistics.rx_packets, "each packet of the loopback is sent and received");
+}
+
+#[test]
 fn the_gap_after_a_kill_begins_where_messages_were_safe() {
     let folder = tempfile::tempdir().unwrap();
     let (run, _) = RunState::open(folder.path(), "a").unwrap();

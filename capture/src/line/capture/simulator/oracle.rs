@@ -75,7 +75,7 @@ pub fn judge(schedule: &Schedule, worker: u32, happened: &Happened) -> Result<()
     for said in &happened.said {
         match said {
             Said::Flows(message) => reader.message(schedule, worker, message)?,
-            Said::Counters(message) => reader.counters(message)?,
+            Said::Counters(message) => reader.counters(schedule, message)?,
         }
     }
     hold!(reader.ended && reader.stated.is_none(), "the last closing record, or its counters, did not come");
@@ -272,7 +272,7 @@ impl Reader {
         Ok(())
     }
 
-    fn counters(&mut self, message: &proto::CounterMessage) -> Result<(), String> {
+    fn counters(&mut self, schedule: &Schedule, message: &proto::CounterMessage) -> Result<(), String> {
         let Some((start_ms, closing)) = self.stated.take() else { return Err("counters without closing".to_owned()) };
         hold!(message.interval_start_ms == start_ms, "counters of {}", message.interval_start_ms);
         hold!(
@@ -291,8 +291,12 @@ impl Reader {
         drops.extend(interval.dropped.iter().map(|of| (of.cause.as_str(), (of.packets, 0))));
         hold!(of("drops") == drops, "the counters of drops are {:?}, not {drops:?}", of("drops"));
         let captured = sum(interval.captured.as_ref()).0;
+        let packets = |set: &str| of(set).values().map(|of| of.0).sum::<u64>();
+        let excluded: u64 = interval.not_metered.iter().map(|of| sum(of.volume.as_ref()).0).sum();
+        let checked = if schedule.checksums { captured - excluded } else { 0 };
+        hold!(packets("checksums") == checked, "{} checksums of {checked} packets", packets("checksums"));
         for set in ["ip_version", "size"] {
-            let packets: u64 = of(set).values().map(|of| of.0).sum();
+            let packets = packets(set);
             hold!(packets == captured, "the counters of {set} have {packets} packets, captured were {captured}");
         }
         Ok(())

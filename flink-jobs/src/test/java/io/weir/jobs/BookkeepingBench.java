@@ -23,6 +23,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
@@ -120,7 +121,7 @@ public final class BookkeepingBench {
         Stage<Accepted, Accepted> enrich =
             Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE)) {
       load.time(BASE_MS);
-      load.enrolled(PROBES);
+      load.enrolled(IntStream.range(0, PROBES).mapToObj(BookkeepingBench::probe).toList());
       for (int second = 1; second <= (ROUNDS + 1) * ROUND_MS / 1000; second++) {
         long now = BASE_MS + second * 1000L;
         measures = second > ROUNDS * ROUND_MS / 1000;

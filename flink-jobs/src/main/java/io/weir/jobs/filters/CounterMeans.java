@@ -4,6 +4,7 @@ import static io.weir.jobs.operator.Named.named;
 
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.Retired;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
@@ -24,11 +25,16 @@ import org.apache.flink.util.Collector;
 
 /**
  * The means of the job {@code filters}: turns counters into rows of {@code counter_means}, per
- * probe and over all probes. See {@link Means} for when a window is complete.
+ * probe and over all probes. See {@link Means} for when a window is complete. It forgets a probe
+ * that has been removed ({@link Retired}), and the windows that were over of a scope without
+ * counters for {@link #FORGET_MS}: late counters for those would otherwise count as new ones.
  */
 public final class CounterMeans extends KeyedProcessFunction<String, MeansMessage, TableRow> {
   private static final long serialVersionUID = 1;
   private static final long TICK_MS = 1_000;
+
+  /** Longer than an agent's spool holds counters back. */
+  static final long FORGET_MS = 30L * 86_400_000;
 
   private static final Metric DROPPED =
       Metric.counter(
@@ -41,6 +47,10 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
 
   private transient KeyedValue<Means> means;
   private transient WakeUp timer;
+
+  /** By scope over all probes; begins anew with each start. */
+  private transient Map<String, Retired> retired;
+
   private transient MetricGroup metrics;
   private transient Map<String, Counter> dropped;
 
@@ -71,6 +81,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
     timer = new WakeUp(runtime);
     metrics = runtime.getMetricGroup();
     dropped = new HashMap<>();
+    retired = new HashMap<>();
   }
 
   @Override
@@ -79,6 +90,11 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
     long now = context.timerService().currentProcessingTime();
     Means known = means.get(Means::new);
     known.accept(message, now, this::drop);
+    if (message.enrolled() >= 0) {
+      List<String> names = Enrolment.names(message.probe());
+      Retired of = retired.computeIfAbsent(context.getCurrentKey(), key -> new Retired());
+      known.forget(of.among(known.probes(), names, now));
+    }
     if (known.isTickDue(now)) {
       known.tick(context.getCurrentKey(), now, delayMs, out::collect);
     }
@@ -91,6 +107,18 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
       throws Exception {
     long now = timer.rang(context.timerService());
     Means known = means.get();
+    if (known == null) {
+      return;
+    }
+    if (known.isEmpty()) {
+      long until = known.tickedAt() + FORGET_MS;
+      if (now < until) {
+        timer.set(context.timerService(), until);
+      } else {
+        means.forget();
+      }
+      return;
+    }
     known.tick(context.getCurrentKey(), now, delayMs, out::collect);
     means.keep(known);
     schedule(known, context, now);
@@ -99,6 +127,8 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   private void schedule(Means known, Context context, long now) throws Exception {
     if (!known.isEmpty()) {
       timer.setNext(context.timerService(), now, TICK_MS);
+    } else if (!timer.isSet()) {
+      timer.set(context.timerService(), now + FORGET_MS);
     }
   }
 

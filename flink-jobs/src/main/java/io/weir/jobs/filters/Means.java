@@ -13,12 +13,16 @@ import io.weir.jobs.table.TableRow;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.EnumMap;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Consumer;
 import java.util.function.ObjIntConsumer;
@@ -87,6 +91,29 @@ final class Means {
 
   boolean isEmpty() {
     return windows.values().stream().allMatch(Map::isEmpty);
+  }
+
+  /** Time of the last tick, ms from 1970; 0 if there was none. */
+  long tickedAt() {
+    return tickedAt;
+  }
+
+  /** The probes that have sent counters. */
+  Set<String> probes() {
+    return Collections.unmodifiableSet(probes.keySet());
+  }
+
+  /** Forgets those of the removed probes of which no window has counters. */
+  void forget(Collection<String> removed) {
+    Set<String> gone = new HashSet<>(removed);
+    if (!gone.isEmpty()) {
+      windows
+          .values()
+          .forEach(span -> span.values().forEach(it -> gone.removeAll(it.seconds.keySet())));
+    }
+    if (probes.keySet().removeAll(gone)) {
+      clock.forgotSome();
+    }
   }
 
   /** Memory that the windows take, in entries. */

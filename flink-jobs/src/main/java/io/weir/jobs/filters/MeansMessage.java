@@ -1,16 +1,18 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 import java.util.List;
 
 /**
- * A message to the means of one scope: the counters of one worker and interval, or the number of
- * enrolled probes.
+ * A message to the means of one scope: the counters of one worker and interval, or the enrolled
+ * probes.
  *
  * @param scope a probe's name, or one of {@link Scopes#ALL}
  * @param enrolled number of probes; -1 if this is a message of counters
- * @param probe that sent the counters; empty with {@code enrolled}, like all components after it
+ * @param probe that sent the counters; with {@code enrolled} the names of all, see {@link
+ *     Enrolment#names}, and the components after it are empty
  * @param worker that counted
  * @param epoch run of the agent
  * @param start of the interval, ms from 1970
@@ -33,7 +35,9 @@ record MeansMessage(
   /** Packets and layer-3 octets of a label in the interval. */
   record Counted(Label label, long packets, long octets) {}
 
-  static MeansMessage enrolled(String scope, int probes) {
-    return new MeansMessage(scope, probes, "", 0, 0, 0, 0, RawMessage.NO_TIME, List.of());
+  static MeansMessage enrolled(String scope, Enrolment enrolment) {
+    int count = enrolment.probes().size();
+    String names = enrolment.names();
+    return new MeansMessage(scope, count, names, 0, 0, 0, 0, RawMessage.NO_TIME, List.of());
   }
 }

@@ -49,7 +49,7 @@ final class Scopes {
 
   static void enrolled(Enrolment enrolment, Collector<MeansMessage> out) {
     for (String share : ALL) {
-      out.collect(MeansMessage.enrolled(share, enrolment.probes().size()));
+      out.collect(MeansMessage.enrolled(share, enrolment));
     }
   }
 

@@ -1,10 +1,10 @@
 package io.weir.jobs.health;
 
 import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.EnrolmentCheck;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
-import io.weir.jobs.operator.WakeUp;
 import io.weir.jobs.serde.FieldSerializer;
 import java.time.Duration;
 import java.util.List;
@@ -12,19 +12,15 @@ import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
-import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 
 /**
  * The job {@code health}: turns each probe's ledger events into alerts that it opens, updates and
- * closes. When Kafka has not listed a probe for {@link #FORGET_MS}, the job closes its alerts and
- * forgets it.
+ * closes. When Kafka has not listed a probe for {@link Retired#AFTER_MS}, the job closes its alerts
+ * and forgets it.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
-
-  /** How long a probe counts as enrolled after Kafka last listed it. */
-  static final long FORGET_MS = 3_600_000;
 
   private static final Metric TOLD =
       Metric.counter("alerts", "health", "Alerts opened, updated and closed");
@@ -33,11 +29,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   private final long graceMs;
   private transient KeyedValue<ProbeHealth> state;
 
-  /** When to check again whether the probe is still enrolled. */
-  private transient WakeUp timer;
-
-  /** When this attempt began: while the jobs are down, no list of probes arrives. */
-  private transient long began;
+  private transient EnrolmentCheck enrolled;
 
   private transient Counter told;
 
@@ -62,11 +54,8 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
-    // A subtask with only retired probes receives nothing before their timers fire.
-    began =
-        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
     state = new KeyedValue<>(runtime, "health", new FieldSerializer<>(ProbeHealth.class));
-    timer = new WakeUp(runtime);
+    enrolled = new EnrolmentCheck(runtime);
     told = TOLD.register(runtime.getMetricGroup());
   }
 
@@ -77,21 +66,15 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     ProbeHealth health = state.get(ProbeHealth::new);
     health.accept(event, now, graceMs, alert -> tell(alert, out));
     state.keep(health);
-    if (!timer.isSet()) {
-      timer.set(context.timerService(), now + FORGET_MS);
-    }
+    enrolled.again(context.timerService());
   }
 
   @Override
   public void onTimer(long timestamp, OnTimerContext context, Collector<HealthAlert> out)
       throws Exception {
-    long now = timer.rang(context.timerService());
     ProbeHealth health = state.get();
-    long until = Math.max(health.checkedAt(), began) + FORGET_MS;
-    if (until > now) {
-      timer.set(context.timerService(), until);
-    } else {
-      health.end(now, alert -> tell(alert, out));
+    if (enrolled.isRemoved(context.timerService(), health.checkedAt())) {
+      health.end(context.timerService().currentProcessingTime(), alert -> tell(alert, out));
       state.forget();
     }
   }

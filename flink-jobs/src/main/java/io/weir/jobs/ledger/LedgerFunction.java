@@ -1,27 +1,37 @@
 package io.weir.jobs.ledger;
 
 import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.EnrolmentCheck;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
 /**
  * The ledger's part of the job {@code ingest}: compares received with expected messages, and writes
- * rows of {@code ledger}.
+ * rows of {@code ledger}. When Kafka has not listed a probe for {@link Retired#AFTER_MS}, the probe
+ * has been removed, or Kafka is away: the job writes the rows of the intervals that were still
+ * open. After {@link #FORGET_MS} it forgets the probe.
  */
 public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEvent, TableRow> {
   private static final long serialVersionUID = 1;
 
+  /**
+   * How long after Kafka last listed a probe its ledger is kept: longer than any outage of Kafka,
+   * after which rows of the same intervals would begin with version 1 again.
+   */
+  static final long FORGET_MS = ProbeLedger.KEEP_DECLARED_MS;
+
   private final long graceMs;
   private final boolean fromLatest;
-  private transient ValueState<ProbeLedger> state;
+  private transient KeyedValue<ProbeLedger> state;
+
+  private transient EnrolmentCheck enrolled;
 
   /**
    * Creates the function.
@@ -49,21 +59,35 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
 
   @Override
   public void open(OpenContext context) {
-    state =
-        getRuntimeContext()
-            .getState(
-                new ValueStateDescriptor<>("ledger", new FieldSerializer<>(ProbeLedger.class)));
+    var runtime = getRuntimeContext();
+    enrolled = new EnrolmentCheck(runtime);
+    state = new KeyedValue<>(runtime, "ledger", new FieldSerializer<>(ProbeLedger.class));
   }
 
   @Override
   public void processElement(LedgerEvent event, Context context, Collector<TableRow> out)
       throws Exception {
-    ProbeLedger ledger = state.value();
-    if (ledger == null) {
-      ledger = new ProbeLedger();
-    }
+    ProbeLedger ledger = state.get(ProbeLedger::new);
     long now = context.timerService().currentProcessingTime();
     ledger.accept(event, now, graceMs, fromLatest, out::collect);
-    state.update(ledger);
+    enrolled.again(context.timerService());
+    state.keep(ledger);
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<TableRow> out)
+      throws Exception {
+    ProbeLedger ledger = state.get();
+    if (!enrolled.isRemoved(context.timerService(), ledger.heardAt())) {
+      return;
+    }
+    long now = context.timerService().currentProcessingTime();
+    ledger.end(context.getCurrentKey(), now, graceMs, out::collect);
+    if (now - ledger.heardAt() >= FORGET_MS) {
+      state.forget();
+      return;
+    }
+    state.keep(ledger);
+    enrolled.again(context.timerService());
   }
 }

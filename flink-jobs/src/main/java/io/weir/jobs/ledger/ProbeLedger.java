@@ -24,15 +24,28 @@ import java.util.function.Consumer;
  * their own times, which are independent of the clock.
  */
 final class ProbeLedger {
-  private static final long KEEP_DECLARED_MS = 30L * 86_400_000;
+  /** How long the ledger remembers the rows of intervals without any message. */
+  static final long KEEP_DECLARED_MS = 30L * 86_400_000;
+
   private static final int MAX_ROWS_A_LOOK = 2_000;
 
   private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
   private final NewestRun run = new NewestRun();
 
+  /** When the last event came, be it that Kafka listed the probe; ms from 1970. */
+  private long heardAt;
+
+  /** Time of Kafka's newest answer, ms from 1970. */
+  private long listedAt;
+
+  long heardAt() {
+    return heardAt;
+  }
+
   /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
   void accept(LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out)
       throws InvalidProtocolBufferException {
+    heardAt = Math.max(heardAt, now);
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
       look(event, now, grace, fromLatest, out);
       return;
@@ -52,16 +65,27 @@ final class ProbeLedger {
     }
   }
 
+  /** Writes the rows of intervals that are overdue, when no messages come any more. */
+  void end(String probe, long now, long grace, Consumer<TableRow> out) {
+    workers.forEach(
+        (number, worker) -> write(probe, number, worker.changes(now, grace, true), now, out));
+  }
+
   /** Checks by the clock which intervals are overdue. */
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
     long[] offsets = LedgerEvent.offsets(event.body());
+    boolean newer = event.interval() > listedAt;
+    listedAt = Math.max(listedAt, event.interval());
     int length = run.length();
     int partitions = offsets.length / 2;
     for (int number = 0; number < partitions; number++) {
       WorkerLedger worker = workers.computeIfAbsent(number, key -> new WorkerLedger());
       long begin = offsets[2 * number];
       long end = offsets[2 * number + 1];
+      if (newer) {
+        worker.listed(end);
+      }
       if (worker.offset < 0 && fromLatest) {
         worker.offset = end - 1;
       }

@@ -44,6 +44,9 @@ final class WorkerLedger {
   /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
+  /** Offset after the last message that Kafka had at its newest answer. */
+  private long end;
+
   /** Epoch of the newest run, 0 if there was none. */
   long epoch;
 
@@ -90,6 +93,18 @@ final class WorkerLedger {
     }
     return closed.getValue().start() < start
         || closed.getValue().record().getSource().startsWith("file:");
+  }
+
+  /**
+   * Notes the partition's end offset in a new answer of Kafka's. If it is lower than before, the
+   * probe was removed and enrolled again: offsets begin anew, and nothing was due meanwhile.
+   */
+  void listed(long newEnd) {
+    if (newEnd < end) {
+      offset = -1;
+      nextDue = 0;
+    }
+    end = newEnd;
   }
 
   /** Whether no message of the partition was read and it was idle for longer than {@code grace}. */

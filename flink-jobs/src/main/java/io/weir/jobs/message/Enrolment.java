@@ -2,6 +2,7 @@ package io.weir.jobs.message;
 
 import io.weir.jobs.serde.WireType;
 import java.util.List;
+import java.util.stream.Collectors;
 
 /**
  * The probes that have a flows topic, as Kafka listed them.
@@ -19,4 +20,14 @@ public record Enrolment(long at, List<Probe> probes) {
    * @param end offset that the next message will get
    */
   public record Probe(String name, long[] begin, long[] end) {}
+
+  /** The probes' names in one text, one a line. */
+  public String names() {
+    return probes.stream().map(Probe::name).collect(Collectors.joining("\n"));
+  }
+
+  /** The names in such a text. */
+  public static List<String> names(String text) {
+    return text.isEmpty() ? List.of() : List.of(text.split("\n"));
+  }
 }

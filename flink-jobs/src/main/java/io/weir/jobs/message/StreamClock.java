@@ -131,6 +131,12 @@ public final class StreamClock {
     return time;
   }
 
+  /** Notes that some workers are no longer known. */
+  public void forgotSome() {
+    furthest = UNKNOWN;
+    unheard = UNKNOWN;
+  }
+
   /** Finds the worker furthest behind. */
   private void search(long now, Stream<long[]> workers) {
     long[] found =

@@ -5,7 +5,10 @@ import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.streaming.api.TimerService;
 
-/** The one timer that a function sets for each key, by the clock. */
+/**
+ * The timer that a function sets for each key, by the clock. One that was set to an earlier time
+ * than before rings at both.
+ */
 public final class WakeUp {
   private final KeyedValue<Long> timer;
 
@@ -25,10 +28,12 @@ public final class WakeUp {
     timers.registerProcessingTimeTimer(at);
   }
 
-  /** Sets the timer to the next multiple of {@code stepMs}, unless it is set. */
+  /** Sets the timer to the next multiple of {@code stepMs}, unless it rings before that. */
   public void setNext(TimerService timers, long now, long stepMs) throws IOException {
-    if (!isSet()) {
-      set(timers, (now / stepMs + 1) * stepMs);
+    long next = (now / stepMs + 1) * stepMs;
+    Long set = timer.get();
+    if (set == null || set > next) {
+      set(timers, next);
     }
   }
 

@@ -86,7 +86,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   @Override
   public void snapshotState(FunctionSnapshotContext context) throws Exception {
     state.clear();
-    for (SeenSequences.Entry entry : seen.entries()) {
+    for (SeenSequences.Entry entry : seen.entries(System.currentTimeMillis())) {
       state.add(entry);
     }
   }

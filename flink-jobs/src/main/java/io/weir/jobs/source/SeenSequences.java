@@ -10,7 +10,8 @@ import java.util.Map;
  * highest number, because dead letters and spooled messages come back out of order.
  *
  * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (it drops the run not used for
- * longest) and {@link #MAX_RANGES} ranges for each of them.
+ * longest) and {@link #MAX_RANGES} ranges for each of them. It forgets a run not used for {@link
+ * #FORGET_MS}, and so a probe that has been removed.
  */
 public final class SeenSequences {
   /** Runs of an agent remembered for each worker. */
@@ -18,6 +19,9 @@ public final class SeenSequences {
 
   /** Ranges remembered for each run. */
   public static final int MAX_RANGES = 10_000;
+
+  /** Longer than any message comes late. */
+  static final long FORGET_MS = 30L * 86_400_000;
 
   /** The worker that writes one partition. {@code kind} is the topic's kind. */
   public record Worker(TopicKind kind, String probe, int worker) {}
@@ -51,8 +55,10 @@ public final class SeenSequences {
     }
   }
 
-  /** The whole state. */
-  public Iterable<Entry> entries() {
+  /** The whole state at a time, ms from 1970. */
+  public Iterable<Entry> entries(long now) {
+    workers.values().forEach(runs -> runs.values().removeIf(run -> isOld(run, now)));
+    workers.values().removeIf(Map::isEmpty);
     return () ->
         workers.entrySet().stream()
             .flatMap(
@@ -66,6 +72,10 @@ public final class SeenSequences {
                                     run.getValue().touched,
                                     run.getValue().sequences.toArray())))
             .iterator();
+  }
+
+  private static boolean isOld(Run run, long now) {
+    return now - run.touched >= FORGET_MS;
   }
 
   private Run run(Worker worker, long epoch) {

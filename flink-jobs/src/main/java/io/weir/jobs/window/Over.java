@@ -30,6 +30,17 @@ final class Over {
     return set != null && set.contains(number);
   }
 
+  /**
+   * Forgets the probes that have been removed, if it knows more probes than there are.
+   *
+   * @return whether it has forgotten any
+   */
+  boolean forget(Progress progress) {
+    return progress.hasList()
+        && windows.size() > 1 + progress.known()
+        && windows.keySet().removeIf(probe -> !probe.isEmpty() && !progress.knows(probe));
+  }
+
   void add(String probe, long number) {
     windows.computeIfAbsent(probe, key -> new RangeSet(MAX_RANGES)).add(number);
   }

@@ -1,14 +1,18 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.Retired;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.FieldSerializer;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.TreeMap;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 
 /**
- * The progress of every probe, according to its closing records. All buckets of a subtask share one
- * instance, and its methods cost about the same for any number of probes.
+ * The progress of every probe, according to its closing records, until it has been removed ({@link
+ * Retired}). All buckets of a subtask share one instance, and its methods cost about the same for
+ * any number of probes.
  */
 final class Progress {
   /** Each subtask keeps all of it, because buckets may move between subtasks. */
@@ -51,6 +55,16 @@ final class Progress {
   private transient int unknown;
 
   private transient long turn;
+
+  /** The newest list of the probes, if {@link #hasList}. */
+  private final transient HashSet<String> listed = new HashSet<>();
+
+  private transient boolean hasList;
+
+  /** Number of listed probes that had sent no closing record when the list arrived. */
+  private transient int silent;
+
+  private final transient Retired retired = new Retired();
 
   /**
    * Notes that a worker has closed its intervals up to {@code until}. Closing records of an older
@@ -115,12 +129,38 @@ final class Progress {
     return further ? one : other;
   }
 
-  /** Sets the number of enrolled probes. */
-  void expect(int enrolled) {
-    if (enrolled != expected) {
+  /** Takes in Kafka's list of the enrolled probes, and forgets those that have been removed. */
+  void list(List<String> names, long now) {
+    List<String> removed = retired.among(probes.keySet(), names, now);
+    for (String name : removed) {
+      count(probes.remove(name), -1);
+    }
+    if (!removed.isEmpty()) {
+      clock.forgotSome();
+    }
+    if (names.size() != expected || !removed.isEmpty()) {
       turn++;
     }
-    expected = enrolled;
+    expected = names.size();
+    listed.clear();
+    listed.addAll(names);
+    silent = (int) names.stream().filter(name -> !probes.containsKey(name)).count();
+    hasList = true;
+  }
+
+  /** Whether a list of the probes has arrived since the start. */
+  boolean hasList() {
+    return hasList;
+  }
+
+  /** Whether the probe is enrolled, or was until recently. */
+  boolean knows(String name) {
+    return listed.contains(name) || probes.containsKey(name);
+  }
+
+  /** The number of these probes. */
+  int known() {
+    return probes.size() + silent;
   }
 
   int expected() {

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
@@ -188,7 +189,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
           progress.mark(
               message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
       case ENROLLED -> {
-        progress.expect((int) data[0]);
+        progress.list(Enrolment.names(message.probe()), now);
         progress.advance(now);
       }
     }
@@ -261,6 +262,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private void tick(long now, int bucket, Collector<Digest> out) throws Exception {
     long clock = progress.advance(now);
     Over known = Over.of(over);
+    if (known.forget(progress)) {
+      over.keep(known);
+    }
     TreeMap<Long, WindowState> ordered = ordered();
     int finished = 0;
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.serde.WireType;
 
@@ -8,7 +9,8 @@ import io.weir.jobs.serde.WireType;
  *
  * @param kind of message
  * @param bucket one of {@link Buckets#IDS}
- * @param probe that sent it; empty for {@link Kind#ENROLLED}
+ * @param probe that sent it; for {@link Kind#ENROLLED} the names of all, see {@link
+ *     Enrolment#names}
  * @param window start of the window, ms from 1970; PART only
  * @param entries of a PART, and how the probe is declared
  * @param rank of the probe; PART only
@@ -38,7 +40,7 @@ record WindowMessage(
      * received the record, see {@link RawMessage#appended}.
      */
     MARK,
-    /** The number of enrolled probes. */
+    /** The enrolled probes. */
     ENROLLED
   }
 
@@ -46,7 +48,7 @@ record WindowMessage(
     return new WindowMessage(Kind.MARK, bucket, probe, 0, 0, 0, data, NONE);
   }
 
-  static WindowMessage enrolled(int bucket, int probes) {
-    return new WindowMessage(Kind.ENROLLED, bucket, "", 0, 0, 0, new long[] {probes}, NONE);
+  static WindowMessage enrolled(int bucket, String names) {
+    return new WindowMessage(Kind.ENROLLED, bucket, names, 0, 0, 0, NONE, NONE);
   }
 }

@@ -86,7 +86,7 @@ public final class Windows {
     return named(name, TableRow.TYPE, own.keyBy(function::key, Types.STRING).process(function));
   }
 
-  /** Sends the number of probes to every subtask of the buckets. */
+  /** Sends the list of probes to every subtask of the buckets. */
   static final class Enrolled extends RichFlatMapFunction<Enrolment, WindowMessage> {
     private static final long serialVersionUID = 1;
 
@@ -99,8 +99,9 @@ public final class Windows {
 
     @Override
     public void flatMap(Enrolment enrolment, Collector<WindowMessage> out) {
+      String names = enrolment.names();
       for (int bucket : buckets) {
-        out.collect(WindowMessage.enrolled(bucket, enrolment.probes().size()));
+        out.collect(WindowMessage.enrolled(bucket, names));
       }
     }
   }

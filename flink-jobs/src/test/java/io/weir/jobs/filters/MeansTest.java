@@ -3,14 +3,21 @@ package io.weir.jobs.filters;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.weir.jobs.Stage;
 import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.table.TableRow;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.junit.jupiter.api.Test;
 
 class MeansTest {
@@ -118,5 +125,61 @@ class MeansTest {
     Means means = new Means();
     accept(means, BASE + 10_000, 60_000, labels(1), BASE + 70_000);
     assertEquals(Map.of("interval_too_long", 1), dropped); // five minutes and more take it
+  }
+
+  /** The state of the scope over all probes, in octets, after counters of these probes. */
+  private static int octets(List<String> probes, List<String> removed) throws Exception {
+    Means means = new Means();
+    for (String probe : probes) {
+      MeansMessage message =
+          new MeansMessage("/0", -1, probe, 0, 1, BASE, 10_000, RawMessage.NO_TIME, labels(0));
+      means.accept(message, BASE + 10_000, (cause, count) -> {});
+    }
+    means.forget(removed); // its windows still need it
+    for (long second = 0; second < 2 * 86_400; second += 10) {
+      means.tick("/0", BASE + second * 1_000, DELAY, row -> {});
+    }
+    assertTrue(means.isEmpty());
+    means.forget(removed);
+    DataOutputSerializer out = new DataOutputSerializer(1_000);
+    new Means.Serializer().write(means, out);
+    return out.length();
+  }
+
+  @Test
+  void aProbeThatHasBeenRemovedLeavesNothing() throws Exception {
+    int one = octets(List.of("alpha"), List.of());
+    assertTrue(octets(List.of("alpha", "beta"), List.of()) > one);
+    assertEquals(one, octets(List.of("alpha", "beta"), List.of("beta")));
+  }
+
+  /** A scope that waits to be forgotten still writes what comes then. */
+  @Test
+  void countersAfterALongSilenceAreWritten() throws Exception {
+    try (Stage<MeansMessage, TableRow> means =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(new CounterMeans(Duration.ofMillis(DELAY))),
+            MeansMessage::scope,
+            Types.STRING,
+            TableRow.TYPE)) {
+      for (long day : new long[] {0, 3, 29, 65}) {
+        long start = BASE + day * 86_400_000;
+        means.time(start + 10_000);
+        means.give(
+            new MeansMessage("alpha", -1, "alpha", 0, 1, start, 10_000, start + 10_000, labels(1)));
+        Set<Object> spans = new HashSet<>();
+        for (long second = 10; second < 60; second++) {
+          means.time(start + second * 1_000).forEach(row -> spans.add(row.get("window_s")));
+        }
+        assertEquals(Set.of(30), spans, "day " + day);
+        for (long second = 86_400; second < 87_400; second += 10) {
+          means.time(start + second * 1_000).forEach(row -> spans.add(row.get("window_s")));
+        }
+        assertEquals(Span.values().length, spans.size(), "day " + day);
+      }
+      assertTrue(means.stateEntries() > 0);
+      means.time(BASE + 100L * 86_400_000);
+      assertEquals(0, means.stateEntries());
+    }
   }
 }

@@ -14,6 +14,7 @@ import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
 import io.weir.proto.Exporter;
 import io.weir.proto.FlowBatch;
+import io.weir.proto.InterfaceCounters;
 import io.weir.proto.LateInterval;
 import io.weir.proto.Volume;
 import java.util.ArrayList;
@@ -147,6 +148,46 @@ class ProbeLedgerTest {
         .setRecords(1)
         .setVolume(volume(packets))
         .build();
+  }
+
+  /** The terms of the conservation law that only a closing record states. */
+  @Test
+  void whatAClosingRecordSaysIsInItsRow() throws Exception {
+    ClosingRecord closing =
+        ClosingRecord.newBuilder()
+            .setFirst(true)
+            .setWorkers(1)
+            .setClockOffsetUs(-250)
+            .setInterval(
+                all(5).toBuilder()
+                    .setInRingPackets(3)
+                    .setCarriedIn(volume(4))
+                    .setCarriedOut(volume(7)))
+            .addInterfaces(
+                InterfaceCounters.newBuilder()
+                    .setRxPackets(11)
+                    .setTxPackets(2)
+                    .setRxOctets(1_100)
+                    .setTxOctets(200))
+            .build();
+    List<TableRow> rows = new ArrayList<>();
+    ProbeLedger ledger = new ProbeLedger();
+    LedgerEvent event = event(LedgerEvent.Kind.CLOSING, 0, BASE, 0, closing.toByteArray());
+    ledger.accept(event, BASE + 10_000, GRACE, false, rows::add);
+    List<Object> found = new ArrayList<>();
+    for (String column :
+        List.of(
+            "clock_offset_us",
+            "in_ring_packets",
+            "carried_in_packets",
+            "carried_in_octets",
+            "carried_out_packets",
+            "carried_out_octets",
+            "interface_packets",
+            "interface_octets")) {
+      found.add(rows.get(0).get(column));
+    }
+    assertEquals(List.of(-250L, 3L, 4L, 400L, 7L, 700L, 13L, 1_300L), found);
   }
 
   @Test

@@ -22,7 +22,6 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.Mail;
 import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -31,7 +30,6 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** The sink's operator alone: its actions at each step of a checkpoint. */
 @Timeout(60)
-@Tag("engine")
 @Execution(ExecutionMode.SAME_THREAD)
 class ClickHouseSinkTest {
   private static final Duration WEEK = Duration.ofDays(7);

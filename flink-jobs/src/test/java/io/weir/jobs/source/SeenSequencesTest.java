@@ -36,8 +36,8 @@ class SeenSequencesTest {
     }
     one.add(A, 7, 8, 20);
     List<Entry> entries = new ArrayList<>();
-    one.entries().forEach(entries::add);
-    two.entries().forEach(entries::add);
+    one.entries(30).forEach(entries::add);
+    two.entries(30).forEach(entries::add);
     FieldSerializer<Entry> serializer = new FieldSerializer<>(Entry.class);
     SeenSequences merged = new SeenSequences();
     for (Entry entry : entries) {
@@ -60,9 +60,29 @@ class SeenSequencesTest {
     seen.add(A, 0, 1, 1_000_000); // touches the first
     seen.add(A, 1_000, 0, 1_000_001);
     List<Entry> entries = new ArrayList<>();
-    seen.entries().forEach(entries::add);
+    seen.entries(1_000_002).forEach(entries::add);
     assertEquals(SeenSequences.MAX_EPOCHS, entries.size());
     assertTrue(entries.stream().anyMatch(entry -> entry.epoch() == 0));
     assertTrue(entries.stream().noneMatch(entry -> entry.epoch() == 1));
+  }
+
+  /** A probe that has been removed uses none. */
+  @Test
+  void aRunNotUsedForAMonthIsForgotten() {
+    SeenSequences seen = new SeenSequences();
+    long month = SeenSequences.FORGET_MS;
+    seen.add(A, 1, 0, 10);
+    seen.add(new Worker(TopicKind.FLOWS, "beta", 0), 1, 0, 20);
+    assertEquals(2, count(seen, month + 9));
+    assertEquals(1, count(seen, month + 10));
+    assertTrue(seen.add(A, 1, 0, month + 10));
+    assertEquals(1, count(seen, month + 20));
+    assertEquals(0, count(seen, 2 * month + 10));
+  }
+
+  private static int count(SeenSequences seen, long now) {
+    List<Entry> entries = new ArrayList<>();
+    seen.entries(now).forEach(entries::add);
+    return entries.size();
   }
 }

@@ -35,10 +35,10 @@ public final class ProgressLoad implements AutoCloseable {
             Digest.TYPE);
   }
 
-  /** States the number of enrolled probes. */
-  public void enrolled(int probes) throws Exception {
+  /** States the enrolled probes. */
+  public void enrolled(List<String> probes) throws Exception {
     for (int bucket : Buckets.IDS) {
-      buckets.give(WindowMessage.enrolled(bucket, probes));
+      buckets.give(WindowMessage.enrolled(bucket, String.join("\n", probes)));
     }
   }
 

@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.weir.jobs.message.Retired;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class ProgressTest {
@@ -43,5 +45,41 @@ class ProgressTest {
     assertTrue(progress.turn() > turn, "windows are looked at again");
     assertEquals(0, progress.reported(90));
     assertEquals(1, progress.reported(60));
+  }
+
+  @Test
+  void aProbeThatHasBeenRemovedIsForgotten() {
+    List<String> both = List.of("alpha", "beta");
+    List<String> one = List.of("alpha");
+    mark(0, 7, 30);
+    progress.mark("beta", 0, 2, 7, 30, NOW, NOW);
+    progress.list(both, NOW);
+    progress.list(one, NOW + 1);
+    progress.list(one, NOW + Retired.AFTER_MS);
+    assertTrue(progress.knows("beta"));
+    assertEquals(2, progress.reported(Long.MIN_VALUE));
+    long turn = progress.turn();
+    progress.list(one, NOW + Retired.AFTER_MS + 1);
+    assertFalse(progress.knows("beta"));
+    assertEquals(1, progress.reported(Long.MIN_VALUE));
+    assertTrue(progress.turn() > turn, "windows are looked at again");
+    assertEquals(1, progress.known());
+  }
+
+  @Test
+  void windowsThatAreOverAreForgottenWithTheirProbe() {
+    Over over = new Over();
+    List.of("", "alpha", "beta").forEach(name -> over.add(name, 5));
+    mark(0, 7, 30);
+    progress.mark("beta", 0, 1, 7, 30, NOW, NOW);
+    assertFalse(over.forget(progress), "no list has arrived yet");
+    for (long at : new long[] {NOW, NOW + Retired.AFTER_MS - 1}) {
+      progress.list(List.of("alpha"), at);
+      assertFalse(over.forget(progress));
+    }
+    progress.list(List.of("alpha"), NOW + Retired.AFTER_MS);
+    assertTrue(over.forget(progress));
+    assertFalse(over.has("beta", 5));
+    assertTrue(over.has("", 5) && over.has("alpha", 5));
   }
 }

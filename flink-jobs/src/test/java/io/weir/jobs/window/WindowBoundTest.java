@@ -12,6 +12,7 @@ import io.weir.jobs.message.Accepted;
 import io.weir.proto.FlowMessage;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.junit.jupiter.api.Test;
 
@@ -29,7 +30,7 @@ class WindowBoundTest {
         Stage<Accepted, Accepted> enrich =
             Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE)) {
       load.time(BASE_MS);
-      load.enrolled(probes);
+      load.enrolled(IntStream.range(0, probes).mapToObj(probe -> "site-" + probe).toList());
       List<List<FlowMessage>> messages = new ArrayList<>();
       for (int probe = 0; probe < probes; probe++) {
         Agent agent = new Agent("site-" + probe, 0, 1, BASE_MS * 1000 + probe, 10_000);
@@ -60,7 +61,7 @@ class WindowBoundTest {
         Stage<Accepted, Accepted> enrich =
             Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE)) {
       load.time(BASE_MS);
-      load.enrolled(1);
+      load.enrolled(List.of("site"));
       Agent agent = new Agent("site", 0, 1, BASE_MS * 1000, 10_000).distinct(1_000_000);
       for (FlowMessage message : agent.interval(BASE_MS, flows, 500, true)) {
         FlowMessage.Builder toOne = message.toBuilder();
