@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import yaml
 
@@ -19,7 +21,7 @@ WORKER = 11
 
 
 @pytest.fixture(scope="module")
-def moment(store: Store) -> int:
+def moment(store: Store) -> Iterator[int]:
     """A moment days before the rows of the fixture, at which three probes have ten intervals each.
 
     `whole` is complete, and stored one interval twice; `silent` reported nothing; in each of two intervals, `lossy`
@@ -46,7 +48,9 @@ def moment(store: Store) -> int:
     _admin(
         store, f"{stored} {begin} + 10 * number, 10000, 'lossy', {WORKER}, 1, number, {lossy}, 6, 4 FROM numbers(10)"
     )
-    return begin
+    yield begin
+    for table in ("ledger", "flows"):
+        _admin(store, f"ALTER TABLE {table} DELETE WHERE worker = {WORKER} SETTINGS mutations_sync = 2")
 
 
 def _admin(store: Store, sql: str) -> None:
