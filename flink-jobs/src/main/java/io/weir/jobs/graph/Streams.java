@@ -18,7 +18,6 @@ import io.weir.jobs.source.Accept;
 import io.weir.jobs.source.DeadLetterRecords;
 import io.weir.jobs.source.EnrolmentPoll;
 import io.weir.jobs.source.Messages;
-import io.weir.jobs.source.SideBySide;
 import io.weir.jobs.table.TableRow;
 import io.weir.jobs.window.WindowJob;
 import io.weir.jobs.window.Windows;
@@ -26,6 +25,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
@@ -58,7 +58,7 @@ public final class Streams {
                     options.topics,
                     options.start,
                     options.discoveryInterval),
-                SideBySide.strategy(),
+                WatermarkStrategy.noWatermarks(),
                 "kafka")
             .uid("kafka");
     received = named("accept", Accepted.TYPE, messages.process(new Accept()));

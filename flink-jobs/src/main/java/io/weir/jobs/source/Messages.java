@@ -6,7 +6,6 @@ import java.util.Collection;
 import java.util.EnumSet;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
-import org.apache.flink.connector.base.source.reader.SourceReaderOptions;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 
@@ -40,10 +39,8 @@ public final class Messages {
         .setProperty("allow.auto.create.topics", "false")
         .setProperty("commit.offsets.on.checkpoint", "true")
         // A message is up to 4 MiB and holds 500 records: few of each partition at a time are
-        // enough, so that memory stays bounded, partitions take turns, and one that is ahead stops
-        // soon.
+        // enough, so that memory stays bounded and the partitions of a backlog take turns.
         .setProperty("max.poll.records", "40")
-        .setProperty(SourceReaderOptions.ELEMENT_QUEUE_CAPACITY.key(), "1")
         .setProperty("max.partition.fetch.bytes", Integer.toString(256 << 10))
         .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
         .build();
