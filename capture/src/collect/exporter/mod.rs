@@ -141,11 +141,16 @@ impl Exporter {
         templates.map(|known| 8 + known.template.fields.len()).sum()
     }
 
-    fn forget_templates(&mut self) {
-        for talk in &mut self.talks {
-            let gone = std::mem::take(&mut talk.templates);
-            self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.len() as u64;
-            gone.forget(&mut self.left_out);
+    /// Counts templates that make room for others.
+    fn forget(&mut self, templates: Templates) {
+        self.counts.causes[Refusal::TemplatesForgotten as usize] += templates.len() as u64;
+        templates.forget(&mut self.left_out);
+    }
+
+    fn forget_all_templates(&mut self) {
+        for at in 0..self.talks.len() {
+            let gone = std::mem::take(&mut self.talks[at].templates);
+            self.forget(gone);
         }
     }
 
@@ -200,8 +205,7 @@ impl Exporter {
         }
         let least = self.least();
         let gone = std::mem::replace(&mut self.talks[least], talk);
-        self.counts.causes[Refusal::TemplatesForgotten as usize] += gone.templates.len() as u64;
-        gone.templates.forget(&mut self.left_out);
+        self.forget(gone.templates);
         least
     }
 
@@ -395,7 +399,7 @@ impl Exporters {
             let Some(most) = (0..each.len()).max_by_key(|&slot| each[slot]).filter(|&slot| each[slot] > 0) else {
                 return;
             };
-            self.slots[most].forget_templates();
+            self.slots[most].forget_all_templates();
             self.fields -= std::mem::take(&mut each[most]);
         }
     }
