@@ -16,8 +16,8 @@ import org.apache.flink.util.Collector;
 
 /**
  * The job {@code health}: turns each probe's ledger events into alerts that it opens, updates and
- * closes. When Kafka has not listed a probe for {@link Retired#AFTER_MS}, the job closes its alerts
- * and forgets it.
+ * closes. When Kafka has not listed a probe for {@link io.weir.jobs.message.Retired#AFTER_MS}, the
+ * job closes its alerts and forgets it.
  */
 public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
   private static final long serialVersionUID = 1;
@@ -28,9 +28,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
 
   private final long graceMs;
   private transient KeyedValue<ProbeHealth> state;
-
   private transient EnrolmentCheck enrolled;
-
   private transient Counter told;
 
   HealthFunction(Duration grace) {

@@ -14,9 +14,10 @@ import org.apache.flink.util.Collector;
 
 /**
  * The ledger's part of the job {@code ingest}: compares received with expected messages, and writes
- * rows of {@code ledger}. When Kafka has not listed a probe for {@link Retired#AFTER_MS}, the probe
- * has been removed, or Kafka is away: the job writes the rows of the intervals that were still
- * open. After {@link #FORGET_MS} it forgets the probe.
+ * rows of {@code ledger}. When Kafka has not listed a probe for {@link
+ * io.weir.jobs.message.Retired#AFTER_MS}, the probe has been removed, or Kafka is away: the job
+ * writes the rows of the intervals that were still open. After {@link #FORGET_MS} it forgets the
+ * probe.
  */
 public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEvent, TableRow> {
   private static final long serialVersionUID = 1;
@@ -30,7 +31,6 @@ public final class LedgerFunction extends KeyedProcessFunction<String, LedgerEve
   private final long graceMs;
   private final boolean fromLatest;
   private transient KeyedValue<ProbeLedger> state;
-
   private transient EnrolmentCheck enrolled;
 
   /**

@@ -89,25 +89,10 @@ public abstract class Fields {
             default -> throw new IOException("the state has a field of kind " + field.kind());
           });
     }
-    return new Fields() {
+    return new Boxed() {
       @Override
-      public long of(String name, long field) {
-        return (long) values.getOrDefault(name, field);
-      }
-
-      @Override
-      public int of(String name, int field) {
-        return (int) values.getOrDefault(name, field);
-      }
-
-      @Override
-      public boolean of(String name, boolean field) {
-        return (boolean) values.getOrDefault(name, field);
-      }
-
-      @Override
-      public double of(String name, double field) {
-        return (double) values.getOrDefault(name, field);
+      Object of(String name, String kind, Object field) {
+        return values.getOrDefault(name, field);
       }
     };
   }
@@ -116,28 +101,10 @@ public abstract class Fields {
   static List<Form.Field> list(Of value) {
     List<Form.Field> fields = new ArrayList<>();
     Fields names =
-        new Fields() {
+        new Boxed() {
           @Override
-          public long of(String name, long field) {
-            fields.add(new Form.Field(name, "long"));
-            return field;
-          }
-
-          @Override
-          public int of(String name, int field) {
-            fields.add(new Form.Field(name, "int"));
-            return field;
-          }
-
-          @Override
-          public boolean of(String name, boolean field) {
-            fields.add(new Form.Field(name, "boolean"));
-            return field;
-          }
-
-          @Override
-          public double of(String name, double field) {
-            fields.add(new Form.Field(name, "double"));
+          Object of(String name, String kind, Object field) {
+            fields.add(new Form.Field(name, kind));
             return field;
           }
         };
@@ -160,4 +127,30 @@ public abstract class Fields {
 
   /** Returns the field's new value. */
   public abstract double of(String name, double field) throws IOException;
+
+  /** Visits fields of all kinds alike. */
+  private abstract static class Boxed extends Fields {
+    /** Returns the field's new value. */
+    abstract Object of(String name, String kind, Object field);
+
+    @Override
+    public long of(String name, long field) {
+      return (long) of(name, "long", field);
+    }
+
+    @Override
+    public int of(String name, int field) {
+      return (int) of(name, "int", field);
+    }
+
+    @Override
+    public boolean of(String name, boolean field) {
+      return (boolean) of(name, "boolean", field);
+    }
+
+    @Override
+    public double of(String name, double field) {
+      return (double) of(name, "double", field);
+    }
+  }
 }
