@@ -101,7 +101,7 @@ def test_the_page_on_retention_has_every_tier_with_its_age() -> None:
 def test_means_of_counters_go_no_earlier_than_other_windows() -> None:
     """The TTL of `counter_means`, which no configuration changes, is the default of the tier, and the page states
     it."""
-    migration = (CHECKOUT / "clickhouse/migrations/0012_filters.sql").read_text()
+    migration = (CHECKOUT / "clickhouse/migrations/0004_counters.sql").read_text()
     ttl = re.search(r"counter_means\b.*?INTERVAL (\d+) DAY", migration, re.S)
     assert ttl
     assert int(ttl[1]) == Storage().window_days

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import FOLDER, Server, eventually, migrate
-from weir_clickhouse.docs import statements_of, tables
-
-from weir_schema import files
+from weir_clickhouse.docs import tables
 
 
 def _shape(server: Server, database: str) -> str:
@@ -47,61 +45,17 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
     assert rows == ""
 
 
-def apply(server: Server, database: str, statements: list[str]) -> None:
-    for statement in statements:
-        server.sql(statement, database=database)
-
-
-def migrated_before(server: Server, database: str, number: str) -> list[str]:
-    """Make the database as it was before this migration; returns the statements that it lacks, those of the views too."""
-    server.sql(f"CREATE DATABASE IF NOT EXISTS {database} ENGINE = Atomic", database="default")
-    before, after = (
-        [one for file in files.migrations() if (file.name >= number) == later for one in statements_of(file)]
-        for later in (False, True)
-    )
-    apply(server, database, before)
-    return [*after, *files.renewed().values()]
-
-
-def test_rows_outlive_the_new_order_and_times_are_what_they_were(server: Server, database: str) -> None:
-    """0014 recreates flows: earlier rows, including one with a late packet, keep every value."""
-    after = migrated_before(server, database, "0014")
-    columns = "ts, probe, worker, first_seen, last_seen, flow_start, src_addr, dst_port, fwd_octets, server_name"
-    server.sql(
-        f"INSERT INTO {database}.flows ({columns}) SELECT toDateTime('2026-11-20 10:00:00', 'UTC') + number % 200 * 86400 AS ts, 'p', 0,"
-        " toDateTime64(ts, 3, 'UTC') + (number % 977 - 5) / 1000 AS first, first + number % 8000 / 1000,"
-        " first - if(number % 3, 0, number * 1.5), toIPv6(concat('2001:db8::', hex(number))), number % 500, number, toString(number % 7)"
-        " FROM numbers(2000) SETTINGS max_partitions_per_insert_block = 0"
-    )
-    asked = f"SELECT {columns} FROM {database}.flows ORDER BY ALL"
-    rows = server.sql(asked)
-    for _ in range(2):
-        apply(server, database, after)
-        assert server.sql(asked) == rows
-    # The views read the table that has the name now.
-    arrived = f"SELECT sum(records) FROM {database}.arrivals"
-    known = int(server.sql(arrived))
-    server.sql(f"INSERT INTO {database}.flows (ts, fwd_packets) VALUES ('{TS}', 5)")
-    assert server.sql(arrived) == str(known + 1)
-    assert server.sql(f"SELECT count() FROM {database}.v_flows") == "2001"
-
-
-def test_reports_of_translators_outlive_their_new_partitions(server: Server, database: str) -> None:
-    """0029 creates nat_events again: each row keeps its age, but no row is dated in the future."""
-    after = migrated_before(server, database, "0029")
-    server.sql(
-        f"INSERT INTO {database}.nat_events (ts, probe, event_at, event, src_addr, post_src_addr, post_src_port) SELECT"
-        " now() - number * 86400 AS t, 'cgn', t, 'create', '::ffff:100.64.0.1', '::ffff:198.51.100.1', number FROM numbers(181)"
-        " SETTINGS max_partitions_per_insert_block = 0"
-    )
-    server.sql(f"INSERT INTO {database}.nat_events (ts, probe) VALUES (now() + 86400 * 900, 'ahead')")
-    asked = f"SELECT ts, probe, event_at, event, src_addr, post_src_addr, post_src_port FROM {database}.nat_events ORDER BY ALL"
-    rows = server.sql(asked)
-    for _ in range(2):
-        apply(server, database, after)
-        assert server.sql(asked) == rows
-        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'cgn' AND kept_from = ts") == "181"
-        assert server.sql(f"SELECT count() FROM {database}.nat_events WHERE probe = 'ahead' AND kept_from <= now()") == "1"
+def test_views_fill_the_tables_that_have_their_names_now(server: Server, database: str) -> None:
+    """A migration that copies a table, and a restore, exchange tables below the views that fill others from them."""
+    migrate(server, database)
+    server.sql(f"INSERT INTO {database}.flows (ts, probe, fwd_packets) VALUES ('{TS}', 'p', 5)")
+    server.sql("CREATE TABLE flows_anew AS flows ENGINE = MergeTree PRIMARY KEY probe ORDER BY (probe, ts)", database=database)
+    server.sql("INSERT INTO flows_anew SELECT * FROM flows", database=database)
+    server.sql("EXCHANGE TABLES flows AND flows_anew", database=database)
+    server.sql("DROP TABLE flows_anew SYNC", database=database)
+    server.sql(f"INSERT INTO {database}.flows (ts, probe, fwd_packets) VALUES ('{TS}', 'p', 7)")
+    assert server.sql(f"SELECT sum(records) FROM {database}.arrivals") == "2"
+    assert server.sql(f"SELECT sum(packets) FROM {database}.v_flows") == "12"
 
 
 def test_a_collectors_clock_does_not_move_what_the_law_keeps(server: Server, weir: str) -> None:

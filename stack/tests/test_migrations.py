@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weir.errors import WeirError
-from weir.migrations import FOLDER, define, migrate
+from weir.migrations import define, migrate
 from weir.schema import files
 
 
@@ -27,7 +27,7 @@ class Store:
             self.known[found[1]] = found[2]
         return ""
 
-    def rows(self, sql: str) -> list[dict[str, str]]:
+    def rows(self, sql: str, **_: object) -> list[dict[str, str]]:
         assert "schema_migrations" in sql
         return [{"name": name, "checksum": checksum} for name, checksum in self.known.items()]
 
@@ -74,18 +74,40 @@ def test_an_edited_migration_is_refused(folder: Path) -> None:
     migrate(store, folder)  # type: ignore[arg-type]
     was = files.checksum(folder / "0001_t.sql")
     (folder / "0001_t.sql").write_text("CREATE TABLE t (b UInt8) ENGINE = MergeTree ORDER BY b;\n")
+    store.sql.clear()
     with pytest.raises(WeirError, match=r"0001_t\.sql was changed after it was applied"):
         migrate(store, folder)  # type: ignore[arg-type]
+    assert store.sql == []
     # Unless the two are equivalent.
     (folder / "checksums").write_text(f"0001_t.sql {files.checksum(folder / '0001_t.sql')} {was}\n")
     migrate(store, folder)  # type: ignore[arg-type]
 
 
-def test_a_store_from_before_the_views_had_files_is_taken_over() -> None:
-    former = {line.split()[0]: line.split()[-1] for line in (FOLDER / "checksums").read_text().splitlines()}
-    assert former["0006_views.sql"] != files.checksum(FOLDER / "0006_views.sql")
-    store = Store(dict(former))
-    applied = migrate(store)  # type: ignore[arg-type]
-    assert {name for name in applied if name.startswith("views/")} == {f"views/{name}" for name in files.views()}
-    assert {name for name in applied if name.startswith("lists/")} == {f"lists/{name}" for name in files.lists()}
-    assert not any(sql.startswith(("CREATE TABLE IF NOT EXISTS flows", "ALTER TABLE flows")) for sql in store.sql)
+def test_migrations_that_this_version_does_not_have_are_refused(folder: Path) -> None:
+    store = Store()
+    migrate(store, folder)  # type: ignore[arg-type]
+    applied = dict(store.known)
+    (folder / "0002_new.sql").write_text("CREATE TABLE u (a UInt8) ENGINE = MergeTree ORDER BY a;\n")
+    # A line without its file makes nothing acceptable; a view that is gone is no migration.
+    (folder / "checksums").write_text("0003_later.sql 5e6f\n")
+    for known in ({"0003_later.sql": "5e6f", "0002_later.sql": "1a2b"}, applied | {"0004_later.sql": "3c4d"}):
+        foreign = Store(known | {"views/gone": "7a8b"})
+        with pytest.raises(WeirError) as refused:
+            migrate(foreign, folder)  # type: ignore[arg-type]
+        assert ", ".join(sorted(name for name in known if "later" in name)) in str(refused.value)
+        assert "docs/how-to/upgrade.md" in refused.value.hint
+        assert foreign.sql == []
+    assert "0002_new.sql" in migrate(Store(applied | {"views/gone": "7a8b"}), folder)  # type: ignore[arg-type]
+
+
+def test_a_store_from_before_the_views_had_files_is_taken_over(folder: Path) -> None:
+    """Its migrations had the views in them: they have equivalent checksums, and only views and lists are new."""
+    migration = folder / "0001_t.sql"
+    store = Store({"0001_t.sql": files.digest(migration.read_text() + "CREATE VIEW b AS SELECT 1;\n")})
+    former = store.known["0001_t.sql"]
+    (folder / "checksums").write_text(f"0001_t.sql {files.checksum(migration)} {former}\n")
+    (folder.parent / "lists").mkdir()
+    (folder.parent / "lists/t.sql").write_text("ALTER TABLE t\n    MODIFY COLUMN a UInt16;\n")
+    applied = migrate(store, folder)  # type: ignore[arg-type]
+    assert applied[:3] == ["lists/t", "views/b", "views/a"]
+    assert not any(sql.startswith("CREATE TABLE t") for sql in store.sql)

@@ -19,7 +19,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.long_statements import DROP_ANY
-from weir.migrations import FOLDER, define, migrate
+from weir.migrations import checksums, define, migrate, refuse_others
 from weir.services import all_services
 from weir.stages import Stages
 from weir.storage import hours, service
@@ -255,7 +255,7 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
         Entry(row["table"], row["rows"], row["checksum"])
         for row in store.rows(f"SELECT table, rows, checksum FROM {beside}.{MANIFEST} ORDER BY table", database="")
     ]
-    _refuse_newer(store, beside, place)
+    _refuse_others(store, beside, place)
     listed = ", ".join(f"TABLE {store.database}.{entry.table} AS {beside}.{entry.table}" for entry in manifest)
     stages.begin("read")
     # Tables first, empty and without merges, so that the counts match those of the backup.
@@ -277,16 +277,12 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
     return manifest
 
 
-def _refuse_newer(store: ClickHouse, beside: str, place: str) -> None:
+def _refuse_others(store: ClickHouse, beside: str, place: str) -> None:
     """Raise WeirError if the backup has migrations that this program does not know."""
     store.execute(
         f"RESTORE TABLE {store.database}.schema_migrations AS {beside}.schema_migrations FROM {place}", database=""
     )
-    known = {path.name for path in FOLDER.glob("*.sql")}
-    rows = store.rows(f"SELECT DISTINCT name FROM {beside}.schema_migrations WHERE endsWith(name, '.sql')", database="")
-    newer = sorted({row["name"] for row in rows} - known)
-    if newer:
-        raise WeirError(f"the backup was made by a newer Weir: it has {newer[-1]}", hint="restore it with that version")
+    refuse_others(checksums(store, beside), "the backup")
 
 
 def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> None:

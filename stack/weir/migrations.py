@@ -2,8 +2,9 @@
 `clickhouse/views` whenever they change.
 
 A migration is idempotent: if it was interrupted, it is simply applied again. `schema_migrations` records each applied
-migration with a checksum, which reveals a file that was changed afterwards. Views and `schemas/services.csv` may
-change: `weir` then creates the views or loads the services again.
+migration with a checksum, which reveals a file that was changed afterwards, or is not in this checkout: such a store is
+refused before any statement runs. Views and `schemas/services.csv` may change: `weir` then creates the views or loads the
+services again.
 """
 
 from __future__ import annotations
@@ -62,27 +63,21 @@ def migrate(
     """Apply new migrations and views, on every node if a cluster is named; returns the names of those applied.
 
     all_views: create views again even if they have not changed, because a restore brings back only tables. said: told how far a
-    long statement is; `clickhouse` needs patience for it. Raises WeirError if an applied migration has been edited since, or if a statement fails.
+    long statement is; `clickhouse` needs patience for it. Raises WeirError if the store has other migrations than `folder`, or if a
+    statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
-    good = files.accepted(folder)
+    known = checksums(clickhouse, clickhouse.database)
+    refuse_others(known, "the store", folder)
+    migrations = {path.name for path in files.migrations(folder)}
     sums = {path.name: files.checksum(path) for path in files.migrations(folder)}
     sums |= {name: files.digest(statement) for name, statement in files.renewed(folder).items()}
     clickhouse.execute(first[0], database="")
     for statement in first[1:]:
         clickhouse.execute(statement)
-    known = {
-        row["name"]: row["checksum"] for row in clickhouse.rows("SELECT name, checksum FROM schema_migrations FINAL")
-    }
     applied = []
     for name, wanted in found:
-        if name in good and name in known:
-            if known[name] not in good[name]:
-                raise WeirError(
-                    f"{name} was changed after it was applied",
-                    hint="a change to the tables is a new migration, never an edit",
-                    status=1,
-                )
+        if name in migrations and name in known:
             continue
         unchanged = known.get(name) == sums[name]
         if unchanged and not (all_views and name.startswith("views/")):
@@ -101,6 +96,36 @@ def migrate(
     return applied
 
 
+def checksums(clickhouse: ClickHouse, database: str) -> dict[str, str]:
+    """The checksums of the files that were applied to a database, by name; none if it is new."""
+    there = f"SELECT 1 FROM system.tables WHERE database = '{database}' AND name = 'schema_migrations'"
+    if not clickhouse.rows(there, database=""):
+        return {}
+    rows = clickhouse.rows(f"SELECT name, checksum FROM {database}.schema_migrations FINAL", database="")
+    return {row["name"]: row["checksum"] for row in rows}
+
+
+def refuse_others(known: dict[str, str], owner: str, folder: Path = FOLDER) -> None:
+    """Raise WeirError if `owner`, to which files with these checksums were applied, has migrations that are not in `folder`,
+    or not with this text.
+    """
+    good = files.accepted(folder)
+    applied = sorted(name for name in known if name.endswith(".sql"))
+    if others := sorted(set(applied) - {path.name for path in files.migrations(folder)}):
+        raise WeirError(
+            f"{owner} has migrations that this version of Weir does not have: {', '.join(others)}",
+            hint="use the version that applied them; docs/how-to/upgrade.md says what else to do, also for a store from before 0.1.0",
+            status=1,
+        )
+    for name in applied:
+        if known[name] not in good[name]:
+            raise WeirError(
+                f"{name} was changed after it was applied",
+                hint="a change to the tables is a new migration, never an edit",
+                status=1,
+            )
+
+
 def _about(name: str, said: Callable[[str], None]) -> Callable[[str], None]:
     return lambda progress: said(f"{name}: {progress}")
 
@@ -115,7 +140,7 @@ def define(clickhouse: ClickHouse, folder: Path = FOLDER) -> None:
     """Create dictionaries and functions of the applied migrations again; tables and their rows stay. `migrate` then
     creates all views.
     """
-    applied = {row["name"] for row in clickhouse.rows("SELECT DISTINCT name FROM schema_migrations")}
+    applied = checksums(clickhouse, clickhouse.database)
     for path in files.migrations(folder):
         for statement in files.statements(path.read_text()) if path.name in applied else []:
             if _DEFINITION.match(statement):

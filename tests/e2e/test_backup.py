@@ -159,6 +159,22 @@ def test_a_backup_that_is_not_whole_changes_nothing(stack: RunningStack, store: 
     assert "is not empty" in done.err
 
 
+def test_what_has_migrations_of_another_version_is_refused(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    store.execute("INSERT INTO schema_migrations (name, checksum) VALUES ('9999_later.sql', '')")
+    with_it = content(store)
+    done = stack.weir("migrate")
+    assert done.status == 1
+    assert "the store has migrations that this version of Weir does not have: 9999_later.sql" in done.err
+    assert content(store) == with_it
+    assert stack.weir("backup", str(place / "later")).status == 0
+    store.execute("ALTER TABLE schema_migrations DELETE WHERE name = '9999_later.sql'", mutations_sync="2")
+    before = content(store)
+    done = stack.weir("restore", str(place / "later"), "--force")
+    assert done.status == 1
+    assert "the backup has migrations that this version of Weir does not have: 9999_later.sql" in done.err
+    assert content(store) == before
+
+
 def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, place: Path) -> None:
     stack.start("flink")
     pid = stack.pid("flink")

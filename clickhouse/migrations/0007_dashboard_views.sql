@@ -1,1 +1,0 @@
--- Its view v_hosts stands in ../views.

@@ -1,1 +1,0 @@
--- Its views v_records, v_as_applications, v_host_days and v_host_peers stand in ../views.

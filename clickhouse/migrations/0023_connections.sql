@@ -1,1 +1,0 @@
--- Its view connections stands in ../views.

@@ -1,1 +1,0 @@
--- Its view v_exporters stands in ../views.
