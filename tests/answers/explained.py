@@ -9,7 +9,6 @@ EXPLAINED = {
     r"^at-once": "dozens of captures at once, among them those below",
     r"bigtcp|mpls-6in6-broken|fabric-path|802\.11": "tshark and the agent read broken headers, jumbograms and these link layers differently",
     r"frag|reassembly": "fragments without a first fragment count when their wait ends, which the check does not model",
-    r"missing-syn|KakaoTalk": "`flows` of a mix counts a flow whose SYN the probe missed in the direction of its initiator, not of its first packet",
     r"instagram|tls_|query-method": "ndpiReader names applications by segments that the agent does not inspect",
 }
 

@@ -74,9 +74,9 @@ class Flow:
     @property
     def served_by_source(self) -> bool:
         """Whether the service's port is the source's: the beginning was missed, and the destination's port is not
-        registered, but the source's is, or neither is and the source's is lower."""
+        registered, but the source's is, or neither is and the source's is lower. Port 0 is none."""
         mine, theirs = (port in services()[self.protocol] for port in (self.src_port, self.dst_port))
-        return self.guess and not theirs and (mine or self.src_port < self.dst_port)
+        return self.guess and not theirs and (mine or 0 < self.src_port < self.dst_port)
 
 
 @dataclass(eq=False)
@@ -277,14 +277,22 @@ def _same_flow(packet: Packet, first: Packet) -> None:
 def place(frames: Iterable[Packet], shift: int) -> list[Flow]:
     """Move times by `shift`, and assign each frame its interval and each packet its flow; returns the flows.
 
-    An interval closes by packet time plus 200 ms of grace; an older packet counts in the open interval.
+    An interval closes by packet time plus 200 ms of grace; an older packet counts in the open interval. Where packets of
+    a whole interval's length are older, the clock was set back: the next one opens its own interval, and flows begin anew.
     """
     flows: list[Flow] = []
     live: dict[object, Flow] = {}
-    opened = 0
+    opened = behind = 0
     for packet in frames:
         packet.time += shift
         start = packet.time // INTERVAL * INTERVAL
+        if start >= opened:
+            behind = 0
+        elif not behind or packet.time < behind:
+            behind = packet.time
+        elif packet.time - behind >= INTERVAL:
+            opened, behind = start, 0
+            live.clear()
         if not opened:
             opened = start
         while packet.time >= opened + INTERVAL + GRACE:
