@@ -35,6 +35,15 @@ SMALL = {"probes", "customers", "directions", "filter_sets", "hosts"}
 TIMELESS = {*SMALL, "host_days"}
 
 
+def test_the_filters_page_knows_the_fixed_sets() -> None:
+    """A set that every agent or collector counts is not one to begin with."""
+    sql = next(thing["sql"] for thing in DATASETS.values() if thing["table_name"] == "filters")
+    excluded = re.search(r"counter_set NOT IN \((.*?)\)", sql)
+    schema = (Path(weir_assets.FOLDER).parents[1] / "schemas/counters.proto").read_text()
+    assert excluded
+    assert re.findall(r"'(\w+)'", excluded[1]) == re.findall(r"^//   (\w+)  ", schema, re.MULTILINE)
+
+
 def test_every_file_is_of_a_known_kind_and_has_its_own_uuid() -> None:
     uuids = [thing["uuid"] for name, thing in BUNDLE.items() if name != "metadata.yaml"]
     assert len(set(uuids)) == len(uuids)

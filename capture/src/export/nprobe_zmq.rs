@@ -295,6 +295,10 @@ pub fn compressed(json: &[u8]) -> Vec<u8> {
 
 impl ExportTarget for Ntopng {
     fn connect(&mut self, wait: bool) -> anyhow::Result<()> {
+        if wait && self.address.starts_with("ipc://") {
+            // When the publisher closes, a subscriber that has stopped reading a Unix socket drops the unread octets.
+            bail!("subscribers to {} could lose the last records of a replay: use tcp:// instead", self.address);
+        }
         let mut socket = zmq::Context::new().socket(zmq::XPUB)?;
         self.wait = wait;
         if wait {
@@ -443,6 +447,14 @@ mod tests {
         let gap = received.windows(2).find(|pair| pair[0] + 1 != pair[1]);
         let ends = (received.first().copied(), received.last().copied());
         assert_eq!((ends, gap, account.lost()), ((Some(0), Some(SENT - 1)), None, 0));
+    }
+
+    #[test]
+    fn a_replay_needs_an_endpoint_that_loses_no_tail() {
+        let to = ToNtopng { address: "ipc:///tmp/weir-never-made".to_owned(), ..ToNtopng::default() };
+        let mut publisher = Ntopng::new(&to, ExportTemplate::parse("@NTOPNG@", true).unwrap()).unwrap();
+        assert!(publisher.connect(true).unwrap_err().to_string().contains("use tcp://"));
+        assert!(!publisher.is_connected());
     }
 
     #[test]

@@ -285,8 +285,13 @@ impl Explorer {
                     if state.a == SymbolicValue::HeaderLength || operand == SymbolicValue::HeaderLength {
                         oracle.load(None);
                     }
-                    // A division by an unknown value may be a division by zero, which ends the program.
-                    outcome.misses |= matches!(operation, Operation::Divide | Operation::Modulo);
+                    let divides = matches!(operation, Operation::Divide | Operation::Modulo);
+                    if divides && !matches!(operand, SymbolicValue::Known(divisor) if divisor != 0) {
+                        // It may be a division by zero, which ends the program: a comparison whose result no class
+                        // determines.
+                        outcome.misses = true;
+                        oracle.compare(None);
+                    }
                     match compute(operation, state.a, operand, row) {
                         Some(value) => state.a = value,
                         None => continue,

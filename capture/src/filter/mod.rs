@@ -30,8 +30,8 @@ use toml::Spanned;
 pub const DEFAULT_SETS: &str = include_str!("../../filters.default.toml");
 
 /// Counter sets that `counters.proto` fixes.
-const FIXED_SETS: [&str; 8] =
-    ["cast", "ip_version", "protocol", "size", "drops", "fragments", "checksums", "applications"];
+const FIXED_SETS: [&str; 9] =
+    ["cast", "ip_version", "protocol", "size", "drops", "fragments", "checksums", "applications", "exporters"];
 
 /// Expressions by label by set.
 pub type Sets = BTreeMap<String, BTreeMap<String, Expression>>;

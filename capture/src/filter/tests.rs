@@ -93,6 +93,13 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn the_fixed_sets_are_those_of_the_schema() {
+    let schema = include_str!("../../../schemas/counters.proto").lines();
+    let names = schema.filter_map(|line| line.strip_prefix("//   ")?.split_once("  ")).map(|(name, _)| name);
+    assert_eq!(names.filter(|name| !name.is_empty()).collect::<Vec<_>>(), FIXED_SETS);
+}
+
+#[test]
 fn a_set_of_ones_own_takes_the_place_of_a_shipped_one() {
     let own = FilterConfig { default: true, ..config("[sets.mail]\nall = \"port 25\"") };
     let sets = FilterSets::compile(&own).unwrap();
@@ -258,6 +265,20 @@ fn more_verdicts_than_are_remembered_still_count_right() {
         }
     }
     assert_eq!(packets_of(&mut counts), expected);
+}
+
+/// A division by zero ends the program, and packets that classes do not tell apart need not all divide by zero.
+#[test]
+fn a_division_by_zero_is_no_verdict_on_other_packets() {
+    let sets = FilterSets::compile(&numbered(&["((100 / ip[1] > 3) and (icmp)) or (net 0.0.0.0/0)".to_owned()]));
+    let mut counts = FilterCounts::new(Arc::new(sets.unwrap()));
+    for tos in [0, 4, 8] {
+        let mut packet = t::ipv4([192, 0, 2, 1], [192, 0, 2, 2], 1, &[8; 8]);
+        packet[1] = tos;
+        let (ip, octets) = parsed(&packet);
+        whole(&mut counts, &ip, &packet, octets);
+    }
+    assert_eq!(packets_of(&mut counts), [("000".to_owned(), 2)].into());
 }
 
 /// Addresses, ports and numbers that meet often.

@@ -3,7 +3,7 @@
 -- other than the fixed sets of every agent.
 WITH
     {% if filter_values('counter_set') %}{{ chosen(filter_values, 'counter_set') }}
-    {% else %}(SELECT min(n.counter_set) FROM v_counter_means AS n WHERE n.window_s = 300 AND n.scope = 'all' AND n.counter_set NOT IN ('cast', 'ip_version', 'protocol', 'size', 'drops', 'fragments', 'checksums', 'applications')
+    {% else %}(SELECT min(n.counter_set) FROM v_counter_means AS n WHERE n.window_s = 300 AND n.scope = 'all' AND n.counter_set NOT IN ('cast', 'ip_version', 'protocol', 'size', 'drops', 'fragments', 'checksums', 'applications', 'exporters')
         AND {{ within('n.ts', from_dttm, to_dttm) }})
     {% endif %} AS shown,
 counted AS
