@@ -1,9 +1,10 @@
 """Fixtures of the end-to-end tests.
 
-They run side by side (`-n 4 --dist loadfile`): the tests of a file follow each other in one process. One stack without
-dashboards serves every test that leaves it healthy: the first process that needs it starts it, the others attach to it,
-and the process that collects the results stops it. A file whose tests damage a stack, or need other settings, declares
-its own stack's settings in `OWN_STACK`; one that needs the store alone says `ONLY_STORE = True`.
+They run side by side (`-n 4`): the tests of a file follow each other in one process, and so do those of the folder `pages`,
+whose files share a stack with dashboards. One stack without dashboards serves every other test that leaves it healthy: the
+first process that needs it starts it, the others attach to it, and the process that collects the results stops it. A file
+whose tests damage a stack, or need other settings, declares its own stack's settings in `OWN_STACK`; one that needs the store
+alone says `ONLY_STORE = True`.
 """
 
 from __future__ import annotations
@@ -13,30 +14,34 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
-from harness import FOLDER, RunningStack, logs, lone_store
+from harness import FOLDER, SHARED, RunningStack, logs, lone_store
 from weir.clickhouse import ClickHouse, connect
 
-#: Files with the longest tests begin first; the seconds are those of a whole run on 2 cores.
+#: Files and folders with the longest tests begin first; the seconds are those of a whole run on 2 cores.
 LONGEST_FIRST = {
-    "test_windows": 370,
-    "test_forget": 330,
-    "test_counted_once": 200,
-    "test_retention": 180,
-    "test_backup": 170,
-    "test_demo": 170,
-    "test_ledger": 150,
-    "test_faults": 120,
-    "test_tiers": 120,
-    "test_pages": 180,
-    "test_health": 80,
+    "test_forget": 460,
+    "test_windows": 430,
+    "test_counted_once": 360,
+    "pages": 330,
+    "test_retention": 300,
+    "test_backup": 290,
+    "test_demo": 220,
+    "test_faults": 170,
+    "test_ledger": 165,
+    "test_tiers": 160,
+    "test_health": 155,
+    "test_late_records": 90,
+    "test_path": 85,
     "test_nprobe_in": 80,
     "test_exports": 70,
-    "test_window_bound": 70,
-    "test_late_records": 60,
+    "test_prefixes": 70,
+    "test_window_bound": 60,
 }
 
 
@@ -57,9 +62,30 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def place(nodeid: str) -> str:
+    """The file or folder beside this file that a test is in: `test_path` of `e2e/test_path.py::test_it`, `pages` of
+    `e2e/pages/test_drawn.py::test_it`.
+    """
+    path = PurePosixPath(nodeid.split("::", 1)[0])
+    return path.relative_to("e2e").parts[0].removesuffix(".py")
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file, or of a folder, go to one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return place(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """Distribute by file and folder."""
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first."""
-    items.sort(key=lambda item: -LONGEST_FIRST.get(item.path.stem, 0))
+    items.sort(key=lambda item: -LONGEST_FIRST.get(place(item.nodeid), 0))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +121,6 @@ def store(stack: RunningStack) -> ClickHouse:
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of public captures beside the checkout; tests that need it skip if it is absent."""
-    folder = Path(__file__).resolve().parents[3] / "shared"
-    if not (folder / "pcaps").is_dir():
+    if not (SHARED / "pcaps").is_dir():
         pytest.skip("../shared is not here")
-    return folder
+    return SHARED

@@ -1,7 +1,7 @@
 """Data that routers send besides flows, from the wire to SQL: translation events, interface counters and names, and
 routing data of a flow.
 
-The test builds the messages only from RFC 7011, RFC 8158 and the specification of sFlow version 5.
+The test builds the datagrams of sFlow only from the specification of its version 5, as `router_messages.py` builds the others.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from harness import RunningStack, collector, eventually, free_ports
+from router_messages import NAT_FIELDS, SEEN, SERVER, SUBSCRIBER, data_set, ipfix, packed, template, translation
 
-DOMAIN = 77
-#: natEvent, observationTimeMilliseconds, protocol, source, destination, ports, and source and its port after translation.
-NAT_FIELDS = ((230, 1), (323, 8), (4, 1), (8, 4), (12, 4), (7, 2), (11, 2), (225, 4), (227, 2))
 #: A flow: addresses, ports, protocol, octets, packets, end, interfaces; AS, next hop, prefix lengths, VRF, end reason, TTL.
 FLOW_FIELDS = (
     *((8, 4), (12, 4), (7, 2), (11, 2), (4, 1), (1, 8), (2, 8), (153, 8), (10, 4), (14, 4)),
@@ -27,34 +25,6 @@ FLOW_FIELDS = (
 )
 #: An option: interface as scope; its name and description.
 NAME_FIELDS = ((10, 4), (82, 16), (83, 16))
-SUBSCRIBER, SEEN, SERVER = IPv4Address("100.64.7.7"), IPv4Address("198.51.100.77"), IPv4Address("203.0.113.7")
-
-
-def _packed(fields: tuple[tuple[int, int], ...], values: list[int | bytes]) -> bytes:
-    pairs = zip(fields, values, strict=True)
-    return b"".join(
-        value.ljust(length, b"\0") if isinstance(value, bytes) else value.to_bytes(length, "big")
-        for (_, length), value in pairs
-    )
-
-
-def _set(number: int, body: bytes) -> bytes:
-    return struct.pack(">HH", number, 4 + len(body)) + body
-
-
-def _template(number: int, fields: tuple[tuple[int, int], ...], scopes: int = 0) -> bytes:
-    head = struct.pack(">HHH", number, len(fields), scopes) if scopes else struct.pack(">HH", number, len(fields))
-    return _set(3 if scopes else 2, head + b"".join(struct.pack(">HH", *field) for field in fields))
-
-
-def _ipfix(sequence: int, *sets: bytes) -> bytes:
-    body = b"".join(sets)
-    return struct.pack(">HHIII", 10, 16 + len(body), int(time.time()), sequence, DOMAIN) + body
-
-
-def _nat(event: int, at_ms: int, port: int, seen: int) -> bytes:
-    values: list[int | bytes] = [event, at_ms, 6, SUBSCRIBER.packed, SERVER.packed, port, 443, SEEN.packed, seen]
-    return _packed(NAT_FIELDS, values)
 
 
 def _sflow(sequence: int, uptime_ms: int, octets: int, packets: int) -> bytes:
@@ -77,15 +47,20 @@ def told(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> tuple
     router = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with collector(stack, port, folder, "told") as process:
         messages = [
-            _ipfix(0, _template(300, NAT_FIELDS), _template(301, FLOW_FIELDS), _template(302, NAME_FIELDS, scopes=1)),
-            _ipfix(0, _set(302, _packed(NAME_FIELDS, [3, b"xe-0/0/1", b"to the north"]))),
+            ipfix(0, template(300, NAT_FIELDS), template(301, FLOW_FIELDS), template(302, NAME_FIELDS, scopes=1)),
+            ipfix(0, data_set(302, packed(NAME_FIELDS, [3, b"xe-0/0/1", b"to the north"]))),
             # A session on a port, and the next subscriber's on the same one.
-            _ipfix(1, _set(300, _nat(4, now_ms - 60_000, 1000, 4000) + _nat(5, now_ms - 30_000, 1000, 4000))),
-            _ipfix(
+            ipfix(
+                1,
+                data_set(
+                    300, translation(4, now_ms - 60_000, 1000, 4000) + translation(5, now_ms - 30_000, 1000, 4000)
+                ),
+            ),
+            ipfix(
                 3,
-                _set(
+                data_set(
                     301,
-                    _packed(
+                    packed(
                         FLOW_FIELDS,
                         [
                             *(SUBSCRIBER.packed, SERVER.packed, 1000, 443, 6, 5000, 50, now_ms, 3, 4),

@@ -51,6 +51,8 @@ SEEDS = int(os.environ.get("WEIR_SEEDS", "2"))
 PORTS = range(11_000, 32_000)
 #: A folder with a `java` that suits stacks of a few minutes.
 QUICK_JAVA = CHECKOUT / "tests/lib/bin"
+#: Public captures beside the checkout, which may be absent.
+SHARED = CHECKOUT.parent / "shared"
 AGENT = Path(os.environ.get("WEIR_PROBE", CHECKOUT / "capture/target/release/weir-probe"))
 BENCH = Path(os.environ.get("WEIR_BENCH", CHECKOUT / "capture/target/release/weir-bench"))
 

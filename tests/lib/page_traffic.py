@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 TCP, UDP, ICMP = 6, 17, 1
 SYN, SYNACK, ACK, PUSH, FIN, RST = 0x02, 0x12, 0x10, 0x18, 0x11, 0x14
-PREFIXES = """prefix,customer,site,tags,national
-192.0.2.0/28,Fjord Power,north,,true
-192.0.2.16/28,Harbour Hosting,north,,true
-192.0.2.32/27,Northern University,north,,true
-2001:db8:1::/48,Fjord Power,north,,true
-"""
+#: Prefixes of each customer; the last one has no traffic.
+CUSTOMERS = {
+    "Fjord Power": ("192.0.2.0/28", "2001:db8:1::/48"),
+    "Harbour Hosting": ("192.0.2.16/28",),
+    "Northern University": ("192.0.2.32/27",),
+    "Quiet Quay": ("192.0.2.128/28",),
+}
+PREFIXES = "prefix,customer,site,tags,national\n" + "".join(
+    f"{prefix},{name},north,,true\n" for name, prefixes in CUSTOMERS.items() for prefix in prefixes
+)
 SYSTEMS = {
     f"198.51.100.{8 * i}/29": {"autonomous_system_number": 64_500 + i, "autonomous_system_organization": f"System {i}"}
     for i in range(32)
@@ -37,23 +42,16 @@ SERVICES = [
 ]
 #: Hosts of one customer that look for one service everywhere, in vain.
 SCANNERS = [f"192.0.2.{host}" for host in range(33, 37)]
+#: A client of no customer.
+LASTING = "10.77.0.1"
 
 Packet = tuple[float, bytes]
 
 
-def write(path: Path, begin: float, seconds: int, seed: int = 1) -> int:
-    """Write the capture (pcap, Ethernet); returns the number of packets."""
-    chance = random.Random(seed)
-    packets = sorted(_packets(begin, seconds, chance))
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for moment, frame in packets:
-            file.write(struct.pack("<IIII", int(moment), int(moment % 1 * 1e6), len(frame), len(frame)) + frame)
-    return len(packets)
-
-
-def _packets(begin: float, seconds: int, chance: random.Random) -> Iterator[Packet]:
-    for second in range(seconds):
+def mixture(begin: float, seconds: int, every: int = 1) -> Iterator[Packet]:
+    """Conversations, scans and answers, in one of `every` seconds; a longer mixture begins with a shorter one's packets."""
+    chance = random.Random(1)
+    for second in range(0, seconds, every):
         at = begin + second
         for _ in range(2):
             yield from _conversation(at + 0.5 * chance.random(), chance)
@@ -63,6 +61,37 @@ def _packets(begin: float, seconds: int, chance: random.Random) -> Iterator[Pack
         if second % 10 == 0:
             for group in ("ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:fb"):
                 yield at, _frame("192.0.2.9", "192.0.2.255", UDP, _udp(5353, 5353, bytes(60)), to=group)
+
+
+def lasting(
+    begin: float, intervals: int, *, client: str = LASTING, port: int = 4000, turned: bool = False
+) -> Iterator[Packet]:
+    """A flow with a packet of 100 octets each way in each of these intervals of 10 s; `turned`, the capture begins with the
+    server's first packet.
+    """
+    server = "203.0.113.77"
+    there = _frame(client, server, UDP, _udp(port, 443, bytes(72)))
+    back = _frame(server, client, UDP, _udp(443, port, bytes(72)))
+    for number in range(intervals):
+        at = begin + 10 * number
+        yield at + turned, there
+        yield at + 0.5, back
+
+
+def of_customer(name: str) -> str:
+    """SQL for the condition that one end of a record is the customer's."""
+    ends = itertools.product(("src", "dst"), CUSTOMERS[name])
+    return " OR ".join(f"isIPAddressInRange(weir_addr({end}_addr), '{prefix}')" for end, prefix in ends)
+
+
+def write(path: Path, packets: Iterable[Packet]) -> int:
+    """Write the capture (pcap, Ethernet); returns the number of packets."""
+    packets = sorted(packets)
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for moment, frame in packets:
+            file.write(struct.pack("<IIII", int(moment), int(moment % 1 * 1e6), len(frame), len(frame)) + frame)
+    return len(packets)
 
 
 def _conversation(at: float, chance: random.Random) -> Iterator[Packet]:

@@ -26,6 +26,18 @@ def packed(address: str) -> bytes:
     return ipaddress.ip_address(address).packed if address else b""
 
 
+@dataclass(frozen=True)
+class Loss:
+    """What an interval loses: packets dropped before the agent, by place, those that wait in the ring at its end, and whether
+    its batches or its closing record never arrive.
+    """
+
+    dropped: dict[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    batches: bool = False
+    closing: bool = False
+
+
 class Publisher:
     """One worker of a probe with this many workers; `words` are options of `weir probe add`."""
 
@@ -35,10 +47,13 @@ class Publisher:
         self.producer = Producer({"bootstrap.servers": stack.stack.brokers, "enable.idempotence": True})
         self.epoch = int(time.time() * 1e6)
         self.sequence = 0
+        self.waiting = 0
 
-    def interval(self, start_ms: int, records: Iterable[Any], *, close: bool = True, last: bool = False) -> None:
-        """Publish the observations of one interval, and the closing record."""
-        records = list(records)
+    def interval(
+        self, start_ms: int, records: Iterable[Any], *, close: bool = True, last: bool = False, loss: Loss | None = None
+    ) -> None:
+        """Publish the observations of one interval, and the closing record, without what is lost."""
+        records, loss = list(records), loss or Loss()
         first, messages = self.sequence, []
         for at in range(0, len(records), 500):
             message = self._message(start_ms)
@@ -49,10 +64,27 @@ class Publisher:
             closing = message.closing
             closing.first_sequence, closing.batches, closing.records = first, len(messages), len(records)
             closing.workers, closing.first, closing.last = self.workers, first == 0, last
+            self._account(closing.interval, records, loss)
             messages.append(message)
         for message in messages:
+            if (loss.batches and message.HasField("batch")) or (loss.closing and message.HasField("closing")):
+                continue
             self.producer.produce(f"weir.flows.{self.probe}", message.SerializeToString(), partition=self.worker)
         assert self.producer.flush(30) == 0
+
+    def _account(self, sums: Any, records: list[Any], loss: Loss) -> None:
+        """The sums of an interval, which balance."""
+        for record in records:
+            volume = sums.in_overflow_records if record.record_kind else sums.in_flow_records
+            for total in (volume, sums.captured):
+                total.packets += record.fwd_packets + record.rev_packets
+                total.octets += record.fwd_octets + record.rev_octets
+        for cause, packets in loss.dropped.items():
+            sums.dropped.add(cause=cause, packets=packets)
+        sums.in_ring_packets = loss.waiting
+        arrived = sums.captured.packets + sum(loss.dropped.values()) + loss.waiting - self.waiting
+        sums.on_interface.packets = arrived
+        self.waiting = loss.waiting
 
     def _message(self, start_ms: int) -> Any:
         message = schemas().FlowMessage(

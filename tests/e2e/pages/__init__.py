@@ -1,0 +1,1 @@
+"""Tests of the dashboards, which share one stack, one Superset and one browser."""
