@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from weir.config import CHECKOUT
@@ -119,6 +119,37 @@ def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
             consumer.close()
     except KafkaException:
         return None
+
+
+def cluster(brokers: str) -> str | None:
+    """The id of Kafka's cluster, which a new one has drawn anew; None if it does not answer."""
+    try:
+        found: str | None = admin(brokers).list_topics(timeout=10).cluster_id
+    except KafkaException:
+        return None
+    return found
+
+
+def begins(brokers: str) -> dict[tuple[str, int], int]:
+    """The offset of the oldest message of every partition of Weir's topics."""
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": GROUP, "log_level": 0})
+    try:
+        return {
+            (place.topic, place.partition): consumer.get_watermark_offsets(place, timeout=10)[0]
+            for place in partitions(brokers)
+        }
+    finally:
+        consumer.close()
+
+
+def forget_group(brokers: str) -> None:
+    """Remove the offsets that the jobs committed; no job may run. Raises WeirError if Kafka refuses it."""
+    for future in admin(brokers).delete_consumer_groups([GROUP]).values():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise WeirError(f"Kafka did not remove the offsets of the jobs: {error}", status=1) from error
 
 
 def compacted(brokers: str, topic: str) -> dict[str, bytes]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness import RunningStack, eventually
-from weir.clickhouse import ClickHouse
+from harness import SEEDS, RunningStack, eventually
+from weir.clickhouse import ClickHouse, connect
 from weir.storage import hours
 from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
 #: These tests throw its data away.
-OWN_STACK: dict[str, object] = {}
+OWN_STACK: dict[str, object] = {"mix_window": "30s"}
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +194,103 @@ def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, 
         "hourly rows",
     )
     eventually(lambda: store.rows("SELECT count() > 0 AS n FROM hosts WHERE probe = 'after'")[0]["n"], "daily hosts")
+
+
+class Stream(threading.Thread):
+    """Two probes that publish an interval again and again, until `finish`."""
+
+    def __init__(self, stack: RunningStack, name: str, chance: random.Random) -> None:
+        super().__init__(daemon=True)
+        self.publishers = [Publisher(stack, f"{name}-a"), Publisher(stack, f"{name}-b")]
+        self.chance = chance
+        self.start_ms = 1000 * (int(time.time()) // 600 * 600 - 7_200)
+        self.ticks = 0
+        self.sums = {one.probe: {"records": 0, "packets": 0, "octets": 0} for one in self.publishers}
+        self.ending = threading.Event()
+
+    def run(self) -> None:
+        ended = False
+        while not ended:
+            # The last interval ends a window of every job.
+            ended = self.ending.is_set() and self.ticks % 30 == 29
+            for one in self.publishers:
+                flows = list(conversations_and_a_scan(self.chance))
+                at = self.start_ms + 1000 * INTERVAL_S * self.ticks
+                one.interval(at, [flow.record() for flow in flows], last=ended)
+                sums = self.sums[one.probe]
+                sums["records"] += len(flows)
+                sums["packets"] += sum(flow.packets for flow in flows)
+                sums["octets"] += sum(flow.forward.octets + flow.back.octets for flow in flows)
+            self.ticks += 1
+            time.sleep(0 if self.ending.is_set() else self.chance.uniform(0, 0.3))
+
+    def published_more(self, ticks: int) -> None:
+        """Wait until the probes have published so many intervals more."""
+        until = self.ticks + ticks
+        eventually(lambda: self.ticks >= until, "intervals published")
+
+    def finish(self) -> None:
+        """Publish to the end of a window, and end."""
+        self.ending.set()
+        self.join(60)
+
+
+#: Sums over what is stored of each probe, which equal those of what it published.
+STORED = {
+    "flows": "SELECT probe, count() AS records, sum(fwd_packets + rev_packets) AS packets,"
+    " sum(fwd_octets + rev_octets) AS octets FROM flows GROUP BY probe",
+    "mixes": "SELECT probe, sum(packets) AS packets, sum(octets) AS octets FROM v_mixes"
+    " WHERE dimension = 'total' AND probe != '' GROUP BY probe",
+    "top flows": "SELECT probe, sum(window_packets) AS packets, sum(window_octets) AS octets FROM v_top_flows"
+    " WHERE list = 'ip_octets' AND rank = 1 AND probe != '' GROUP BY probe",
+    "ledger": "SELECT probe, sum(stored_packets) AS packets, sum(missing_batches) AS missing,"
+    " sum(repeated_batches) AS repeated, countIf(state != 'closed') AS others FROM v_ledger GROUP BY probe",
+}
+
+
+def lacking(stack: RunningStack, stream: Stream) -> dict[str, object]:
+    """The sums over the store that differ from what the stream's probes published."""
+    wrong = {}
+    for name, asked in STORED.items():
+        rows = {row.pop("probe"): row for row in connect(stack.stack, "analyst").rows(asked)}
+        for probe, sums in stream.sums.items():
+            expected = sums | {"missing": 0, "repeated": 0, "others": 0}
+            found = rows.get(probe, {})
+            if not found or any(expected[column] != value for column, value in found.items()):
+                wrong[f"{name} of {probe}"] = (found, sums)
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_came_after_a_backup_is_read_again_once(
+    stack: RunningStack, store: ClickHouse, place: Path, seed: int
+) -> None:
+    """A backup at a drawn moment of a stream; then the store is lost, or the store and the state of the jobs."""
+    chance = random.Random(f"{os.environ.get('WEIR_SEED', '1')} {seed}")
+    stream = Stream(stack, f"stream{seed}", chance)
+    stream.start()
+    stream.published_more(chance.randint(5, 40))
+    done = stack.weir("backup", str(place / f"stream{seed}"))
+    assert done.status == 0, done.err
+    assert "paused for" in done.out
+    assert "no state of the jobs" not in done.out
+    stream.published_more(10)
+    stream.finish()
+    eventually(lambda: not lacking(stack, stream), "all stored, and the jobs' state beyond the backup", 120)
+    if seed % 2:
+        stack.stop("flink")
+        shutil.rmtree(stack.home / "data/flink")
+    lose_everything(stack)
+    done = stack.weir("restore", str(place / f"stream{seed}"))
+    assert done.status == 0, done.err
+    assert "again" not in done.out.splitlines()[-1], "Kafka has everything"
+    of_backup = store.rows(f"SELECT count() AS n FROM flows WHERE startsWith(probe, 'stream{seed}')")[0]["n"]
+    if seed % 2:
+        assert of_backup < sum(one["records"] for one in stream.sums.values())
+        stack.start("flink")
+    eventually(lambda: not lacking(stack, stream), f"{lacking(stack, stream)}", 120)
+    time.sleep(5)  # a repeat would come now
+    assert lacking(stack, stream) == {}
 
 
 @pytest.mark.parametrize("last", ["before", "after"])
