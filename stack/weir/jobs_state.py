@@ -140,7 +140,7 @@ def _program(stack: Stack, words: list[str], environment: dict[str, str] | None 
     )
     if done.returncode:
         raise WeirError(f"the state of the jobs: {(done.stderr.strip().splitlines() or ['no answer'])[-1]}", status=1)
-    return done.stdout
+    return (done.stdout.splitlines() or [""])[-1]  # after lines of its log
 
 
 def describe(state: State) -> str:

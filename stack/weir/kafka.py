@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from weir.config import CHECKOUT
@@ -144,12 +144,14 @@ def begins(brokers: str) -> dict[tuple[str, int], int]:
 
 def forget_group(brokers: str) -> None:
     """Remove the offsets that the jobs committed; no job may run. Raises WeirError if Kafka refuses it."""
-    for future in admin(brokers).delete_consumer_groups([GROUP]).values():
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                raise WeirError(f"Kafka did not remove the offsets of the jobs: {error}", status=1) from error
+    client = admin(brokers)
+    try:
+        # A new Kafka has no topic of offsets: a request to delete some might wait for it.
+        found = client.list_consumer_groups(request_timeout=10).result(20)
+        if GROUP in {one.group_id for one in found.valid}:
+            client.delete_consumer_groups([GROUP], request_timeout=30)[GROUP].result(60)
+    except (KafkaException, TimeoutError) as error:
+        raise WeirError(f"Kafka did not remove the offsets of the jobs: {error}", status=1) from error
 
 
 def compacted(brokers: str, topic: str) -> dict[str, bytes]:

@@ -72,7 +72,7 @@ public final class LeftBlocks {
 
   private void insert(PendingFile file) throws IOException, InterruptedException {
     long begun = System.currentTimeMillis();
-    if (file.before() >= 0 && begun - file.written() > retryForMs) {
+    if (begun - file.written() > retryForMs) {
       throw new IOException(
           "block %s may have been inserted %d s ago, and ClickHouse may have forgotten it"
               .formatted(file.token(), (begun - file.written()) / 1000));
