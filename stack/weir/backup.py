@@ -1,6 +1,7 @@
 """Back the store up, and restore it: `weir backup` and `weir restore`.
 
-A backup holds tables. The migrations create views, dictionaries and functions again. A backup is the engine's own
+A backup holds the tables of one moment, and the state of the jobs at that moment (`jobs_state.py`): the jobs are paused
+while the tables are cloned. After a restore they go on from there. The migrations create views, dictionaries and functions again. A backup is the engine's own
 (BACKUP … TO Disk('backups', …)), so it works on any server with such a disk. It reads a snapshot (clones of all tables,
 which share the tables' files) and holds one extra table: the manifest, with the row count and a checksum of every
 table. The manifest verifies a restored copy in a second database before the copy replaces the store's tables.
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir import jobs_state
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -40,19 +42,29 @@ class Entry:
     checksum: int
 
 
-def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = None) -> list[Entry]:
+@dataclass(frozen=True)
+class Result:
+    """Tables that were backed up or restored, and lines on the jobs: why there is no state of them, or what cannot be
+    read again.
+    """
+
+    entries: list[Entry]
+    lines: list[str]
+
+
+def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = None, *, pause: bool = True) -> Result:
     """Write a backup of every table into `directory`; only data newer than `base`, an earlier backup, is written.
 
-    The jobs keep running. `restore` refuses an interrupted backup. Raises WeirError.
+    pause: stop the jobs with a savepoint while the tables are cloned, and keep their state. `restore` refuses an
+    interrupted backup. Raises WeirError.
     """
-    with _store(stack, stages) as store:
+    with _store(stack, stages, with_kafka=pause and jobs_state.left(stack)) as store:
         place = _place(store, directory)
         if _is_local(store) and directory.exists() and any(directory.iterdir()):
             raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
         snapshot = f"{store.database}_snapshot"
         _drop(store, snapshot)
         try:
-            stages.begin("snapshot")
             with service.alone(stack):  # hourly rows and notes on them belong together
                 # Records that arrive meanwhile are at worst counted and not there: their hour is only rolled up again.
                 tables = sorted(_tables(store, store.database), key=lambda table: table == "arrivals")
@@ -63,29 +75,36 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
                     hours.finish(store)
                     tables = [table for table in tables if not hours.is_staged(table)]
                 store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
-                for table in tables:
-                    store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
-                    # Merges would join rows of the clone after the count.
-                    store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
-            stages.done("snapshot", f"{len(tables)} tables")
+                with jobs_state.held(stack, stages, pause=pause) as jobs:
+                    stages.begin("snapshot")
+                    for table in tables:
+                        store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
+                        # Merges would join rows of the clone after the count.
+                        store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
+                    stages.done("snapshot", f"{len(tables)} tables")
+            facts = "" if isinstance(jobs, str) else jobs_state.describe(jobs)
             entries = _count(store, snapshot, tables, stages)
-            _write_manifest(store, snapshot, entries)
+            _write_manifest(store, snapshot, entries, jobs_state.checksum(facts) if facts else "")
             listed = ", ".join(f"TABLE {snapshot}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
             settings = f" SETTINGS base_backup = {_place(store, base)}" if base else ""
             stages.begin("write")
             _run(store, f"BACKUP {listed} TO {place}{settings}", directory, stages, "write")
         finally:
             _drop(store, snapshot)
-    return entries
+        if isinstance(jobs, str):
+            return Result(entries, [f"It holds no state of the jobs and no offsets: {jobs}."])
+        jobs_state.write(jobs, facts, directory)
+    return Result(entries, [])
 
 
-def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> list[Entry]:
-    """Replace the contents of the store with the backup in `directory`; the jobs stop while it takes the tables' place.
+def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> Result:
+    """Replace the contents of the store with the backup in `directory`; the jobs stop while it takes the tables' place,
+    and go on from their state in the backup.
 
     force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
     it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
-    with _store(stack, stages) as store:
+    with _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
         held = {} if force or check else _held(store)
         if held:
             most = max(held, key=lambda table: held[table])
@@ -96,21 +115,27 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
         beside = f"{store.database}_restore"
         _drop(store, beside)
         try:
-            entries = _bring(store, directory, beside, stages)
+            entries, checksum = _bring(store, directory, beside, stages)
+            facts = jobs_state.verify(directory, checksum)
+            lines = [] if facts else ["It holds no state of the jobs: they go on from where they are."]
             if not check:
                 with _quiet(stack, stages):
+                    if facts:
+                        lines = jobs_state.prepare(stack, directory, facts)
                     _swap(store, beside, [entry.table for entry in entries], stages)
+                    if facts:
+                        jobs_state.put(stack, facts)
         finally:
             _drop(store, beside)
-    return entries
+    return Result(entries, lines)
 
 
 # ---- the store ----
 
 
 @contextmanager
-def _store(stack: Stack, stages: Stages) -> Iterator[ClickHouse]:
-    """Connect to the store; if the stack is down, start the store alone for this command."""
+def _store(stack: Stack, stages: Stages, *, with_kafka: bool) -> Iterator[ClickHouse]:
+    """Connect to the store; if the stack is down, start the store for this command, and Kafka on request."""
     if stack.config.clickhouse.cluster:
         raise WeirError(
             "this command does not back up or restore a cluster",
@@ -118,19 +143,21 @@ def _store(stack: Stack, stages: Stages) -> Iterator[ClickHouse]:
         )
     supervisor = Supervisor(stack)
     services = {service.name: service for service in all_services(stack)}
-    alone = not supervisor.running() and "clickhouse" in services
+    wanted = [name for name in ("kafka", "clickhouse") if name in services and (name == "clickhouse" or with_kafka)]
+    alone = [] if supervisor.running() else wanted
     if alone:
-        stages.begin("clickhouse")
-        supervisor.launch([services["clickhouse"]])
+        supervisor.launch([services[name] for name in alone])
     try:
-        if alone:
-            supervisor.start(services["clickhouse"])
-            supervisor.wait(services["clickhouse"])
-            stages.done("clickhouse", "started for this command only")
+        for name in alone:
+            stages.begin(name)
+            supervisor.start(services[name])
+        for name in alone:
+            supervisor.wait(services[name])
+            stages.done(name, "started for this command only")
         yield connect(stack, "admin", patience=None)
     finally:
         if alone:
-            supervisor.shutdown(["clickhouse"])
+            supervisor.shutdown(list(reversed(alone)))
 
 
 @contextmanager
@@ -225,22 +252,23 @@ def _count(store: ClickHouse, database: str, tables: list[str], stages: Stages) 
     return entries
 
 
-def _write_manifest(store: ClickHouse, database: str, entries: list[Entry]) -> None:
+def _write_manifest(store: ClickHouse, database: str, entries: list[Entry], jobs: str) -> None:
     store.execute(
         f"CREATE TABLE {database}.{MANIFEST} (table String COMMENT 'Table', rows UInt64 COMMENT 'Its rows', "
-        "checksum UInt64 COMMENT 'Sum of the hashes of its rows', made_at DateTime('UTC') COMMENT 'When') "
+        "checksum UInt64 COMMENT 'Sum of the hashes of its rows', made_at DateTime('UTC') COMMENT 'When', "
+        "jobs String COMMENT 'Checksum of jobs.json, which describes the state of the jobs; empty: none') "
         "ENGINE = MergeTree ORDER BY table COMMENT 'What a backup holds'",
         database="",
     )
-    values = ", ".join(f"('{entry.table}', {entry.rows}, {entry.checksum}, now())" for entry in entries)
+    values = ", ".join(f"('{entry.table}', {entry.rows}, {entry.checksum}, now(), '{jobs}')" for entry in entries)
     store.execute(f"INSERT INTO {database}.{MANIFEST} VALUES {values}", database="")
 
 
 # ---- restoring ----
 
 
-def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> list[Entry]:
-    """Restore into the database `beside` and verify it; returns the manifest."""
+def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> tuple[list[Entry], str]:
+    """Restore into the database `beside` and verify it; returns the manifest, and the checksum of the jobs' state."""
     place = _place(store, directory)
     store.execute(f"CREATE DATABASE {beside} ENGINE = Atomic", database="")
     try:
@@ -251,10 +279,8 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
             hint=_short(str(error)),
             status=1,
         ) from error
-    manifest = [
-        Entry(row["table"], row["rows"], row["checksum"])
-        for row in store.rows(f"SELECT table, rows, checksum FROM {beside}.{MANIFEST} ORDER BY table", database="")
-    ]
+    rows = store.rows(f"SELECT * FROM {beside}.{MANIFEST} ORDER BY table", database="")
+    manifest = [Entry(row["table"], row["rows"], row["checksum"]) for row in rows]
     _refuse_others(store, beside, place)
     listed = ", ".join(f"TABLE {store.database}.{entry.table} AS {beside}.{entry.table}" for entry in manifest)
     stages.begin("read")
@@ -274,7 +300,8 @@ def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> l
             )
     for entry in manifest:
         store.execute(f"SYSTEM START MERGES {beside}.{entry.table}", database="")
-    return manifest
+    # A backup of an earlier version has no such column.
+    return manifest, rows[0].get("jobs", "")
 
 
 def _refuse_others(store: ClickHouse, beside: str, place: str) -> None:

@@ -121,6 +121,39 @@ def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
         return None
 
 
+def cluster(brokers: str) -> str | None:
+    """The id of Kafka's cluster, which a new one has drawn anew; None if it does not answer."""
+    try:
+        found: str | None = admin(brokers).list_topics(timeout=10).cluster_id
+    except KafkaException:
+        return None
+    return found
+
+
+def begins(brokers: str) -> dict[tuple[str, int], int]:
+    """The offset of the oldest message of every partition of Weir's topics."""
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": GROUP, "log_level": 0})
+    try:
+        return {
+            (place.topic, place.partition): consumer.get_watermark_offsets(place, timeout=10)[0]
+            for place in partitions(brokers)
+        }
+    finally:
+        consumer.close()
+
+
+def forget_group(brokers: str) -> None:
+    """Remove the offsets that the jobs committed; no job may run. Raises WeirError if Kafka refuses it."""
+    client = admin(brokers)
+    try:
+        # A new Kafka has no topic of offsets: a request to delete some might wait for it.
+        found = client.list_consumer_groups(request_timeout=10).result(20)
+        if GROUP in {one.group_id for one in found.valid}:
+            client.delete_consumer_groups([GROUP], request_timeout=30)[GROUP].result(60)
+    except (KafkaException, TimeoutError) as error:
+        raise WeirError(f"Kafka did not remove the offsets of the jobs: {error}", status=1) from error
+
+
 def compacted(brokers: str, topic: str) -> dict[str, bytes]:
     """The newest value of each key of a compacted topic of one partition; empty if the topic does not exist."""
     consumer = Consumer(

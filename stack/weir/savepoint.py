@@ -15,10 +15,14 @@ from weir.errors import WeirError
 PATIENCE = 600
 
 
+class Unfinished(WeirError):
+    """The savepoint took too long: the jobs may yet stop."""
+
+
 def stop(stack: Stack, patience: float = PATIENCE) -> Path:
     """Stop the jobs once a savepoint is complete; returns its folder.
 
-    Raises WeirError if no job runs, or if the savepoint fails; the jobs then go on.
+    Raises WeirError if no job runs, or if the savepoint fails; the jobs then go on. Raises Unfinished if it takes too long.
     """
     folder = stack.data / "flink"
     before = _complete(folder)
@@ -36,7 +40,7 @@ def stop(stack: Stack, patience: float = PATIENCE) -> Path:
         if made := _complete(folder) - before:
             return made.pop()
         time.sleep(0.2)
-    raise WeirError(f"no savepoint after {patience:.0f} s", hint=f"see {stack.logs}/flink.log", status=1)
+    raise Unfinished(f"no savepoint after {patience:.0f} s", hint=f"see {stack.logs}/flink.log", status=1)
 
 
 def _complete(folder: Path) -> set[Path]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness import RunningStack, eventually
-from weir.clickhouse import ClickHouse
+from harness import SEEDS, RunningStack, eventually
+from weir.clickhouse import ClickHouse, connect
 from weir.storage import hours
 from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
 #: These tests throw its data away.
-OWN_STACK: dict[str, object] = {}
+OWN_STACK: dict[str, object] = {"mix_window": "30s"}
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +196,112 @@ def test_the_jobs_go_on_after_a_restore(stack: RunningStack, store: ClickHouse, 
     eventually(lambda: store.rows("SELECT count() > 0 AS n FROM hosts WHERE probe = 'after'")[0]["n"], "daily hosts")
 
 
+class Stream(threading.Thread):
+    """Two probes that publish an interval again and again, until `finish`."""
+
+    def __init__(self, stack: RunningStack, name: str, chance: random.Random) -> None:
+        super().__init__(daemon=True)
+        self.publishers = [Publisher(stack, f"{name}-a"), Publisher(stack, f"{name}-b")]
+        self.chance = chance
+        self.start_ms = 1000 * (int(time.time()) // 600 * 600 - 7_200)
+        self.ticks = 0
+        self.sums = {one.probe: {"records": 0, "packets": 0, "octets": 0} for one in self.publishers}
+        self.ending = threading.Event()
+        self.stopped = False
+
+    def run(self) -> None:
+        ended = False
+        while not ended and not self.stopped:
+            # The last interval ends a window of every job.
+            ended = self.ending.is_set() and self.ticks % 30 == 29
+            for one in self.publishers:
+                flows = list(conversations_and_a_scan(self.chance))
+                at = self.start_ms + 1000 * INTERVAL_S * self.ticks
+                one.interval(at, [flow.record() for flow in flows], last=ended)
+                sums = self.sums[one.probe]
+                sums["records"] += len(flows)
+                sums["packets"] += sum(flow.packets for flow in flows)
+                sums["octets"] += sum(flow.forward.octets + flow.back.octets for flow in flows)
+            self.ticks += 1
+            time.sleep(0 if self.ending.is_set() else self.chance.uniform(0, 0.3))
+
+    def published_more(self, ticks: int) -> None:
+        """Wait until the probes have published so many intervals more."""
+        until = self.ticks + ticks
+        eventually(lambda: self.ticks >= until, "intervals published")
+
+    def stop(self) -> None:
+        """End, whatever is published."""
+        self.stopped = True
+        self.join(60)
+
+    def finish(self) -> None:
+        """Publish to the end of a window, and end."""
+        self.ending.set()
+        self.join(60)
+
+
+#: Sums over what is stored of each probe, which equal those of what it published.
+STORED = {
+    "flows": "SELECT probe, count() AS records, sum(fwd_packets + rev_packets) AS packets,"
+    " sum(fwd_octets + rev_octets) AS octets FROM flows GROUP BY probe",
+    "mixes": "SELECT probe, sum(packets) AS packets, sum(octets) AS octets FROM v_mixes"
+    " WHERE dimension = 'total' AND probe != '' GROUP BY probe",
+    "top flows": "SELECT probe, sum(window_packets) AS packets, sum(window_octets) AS octets FROM v_top_flows"
+    " WHERE list = 'ip_octets' AND rank = 1 AND probe != '' GROUP BY probe",
+    "ledger": "SELECT probe, sum(stored_packets) AS packets, sum(missing_batches) AS missing,"
+    " sum(repeated_batches) AS repeated, countIf(state != 'closed') AS incomplete FROM v_ledger"
+    # The probes publish the past; meanwhile they are silent.
+    " WHERE ts < now() - INTERVAL 1 HOUR GROUP BY probe",
+}
+
+
+def lacking(stack: RunningStack, stream: Stream) -> dict[str, object]:
+    """The sums over the store that differ from what the stream's probes published."""
+    wrong: dict[str, object] = {}
+    for name, asked in STORED.items():
+        rows = {row.pop("probe"): row for row in connect(stack.stack, "analyst").rows(asked)}
+        for probe, sums in stream.sums.items():
+            expected = sums | {"missing": 0, "repeated": 0, "incomplete": 0}
+            found = rows.get(probe, {})
+            if not found or any(expected[column] != value for column, value in found.items()):
+                wrong[f"{name} of {probe}"] = (found, sums)
+    return wrong
+
+
+@pytest.mark.parametrize("seed", range(max(1, SEEDS // 2)))
+def test_what_came_after_a_backup_is_read_again_once(stack: RunningStack, place: Path, seed: int) -> None:
+    """A backup at a drawn moment of a stream; then the store is lost, and later the store and the state of the jobs."""
+    chance = random.Random(f"{os.environ.get('WEIR_SEED', '1')} {seed}")
+    backup = str(place / f"stream{seed}")
+    stream = Stream(stack, f"stream{seed}", chance)
+    stream.start()
+    stream.published_more(chance.randint(5, 40))
+    done = stack.weir("backup", backup)
+    assert done.status == 0, done.err
+    assert "paused for" in done.out
+    assert "no state of the jobs" not in done.out
+    stream.published_more(10)
+    stream.finish()
+    eventually(lambda: not lacking(stack, stream), "all stored, and the jobs' state beyond the backup", 120)
+    lose_everything(stack)
+    done = stack.weir("restore", backup)
+    assert done.status == 0, done.err
+    assert "cannot be read" not in done.out
+    eventually(lambda: not lacking(stack, stream), "all read again", 120)
+
+    stack.stop("flink")
+    shutil.rmtree(stack.home / "data/flink")
+    lose_everything(stack)
+    done = stack.weir("restore", backup)
+    assert done.status == 0, done.err
+    assert len(lacking(stack, stream)) == len(STORED) * len(stream.sums), "the backup is of the middle of the stream"
+    stack.start("flink")
+    eventually(lambda: not lacking(stack, stream), "all read again", 120)
+    time.sleep(5)  # a repeat would come now
+    assert lacking(stack, stream) == {}
+
+
 @pytest.mark.parametrize("last", ["before", "after"])
 def test_hourly_rows_whose_writing_broke_off_are_restored_once(
     stack: RunningStack, store: ClickHouse, place: Path, monkeypatch: pytest.MonkeyPatch, last: str
@@ -227,11 +335,32 @@ def test_hourly_rows_whose_writing_broke_off_are_restored_once(
     stack.start("storage")
 
 
-def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, place: Path) -> None:
+def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, store: ClickHouse, place: Path) -> None:
+    """The jobs are killed with blocks on their way; then a new, empty Kafka is there."""
+    stream = Stream(stack, "killed", random.Random(5))
+    stream.start()
+    stream.published_more(20)
+    stack.kill("flink")
     assert stack.weir("down").status == 0
+    stream.stop()
     done = stack.weir("backup", str(place / "third"))
     assert done.status == 0, done.err
-    shutil.rmtree(stack.home / "data/clickhouse")
+    assert "no state of the jobs" not in done.out
+    for lost in ("clickhouse", "flink", "kafka"):
+        shutil.rmtree(stack.home / "data" / lost)
     done = stack.weir("restore", str(place / "third"))
     assert done.status == 0, done.err
+    assert "Kafka is another one than that of the backup" in done.out
     assert not stack.supervisor.running()
+    stack.bring_up()
+    before = store.rows("SELECT count() AS n FROM flows WHERE probe = 'killed-a'")[0]["n"]
+    assert before
+    # Fewer messages than the lost Kafka had: none is taken for one that was read already.
+    publish(stack, store, "afresh", 6)
+    publisher = Publisher(stack, "killed-a")
+    flows = [flow.record() for flow in conversations_and_a_scan(random.Random(7))]
+    publisher.interval(stream.start_ms + 1000 * INTERVAL_S * 300, flows, last=True)
+    eventually(
+        lambda: store.rows("SELECT count() AS n FROM flows WHERE probe = 'killed-a'")[0]["n"] == before + len(flows),
+        "the messages of the new Kafka",
+    )

@@ -22,21 +22,32 @@ def backup(
         Path, typer.Argument(metavar="DIR", help="Directory for this backup alone; created if absent.")
     ],
     base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
+    no_pause: Annotated[
+        bool, typer.Option("--no-pause", help="Do not pause the jobs: the backup then has no state of them.")
+    ] = False,
 ) -> None:
-    """Back up every table of the store, with a manifest that verifies the backup. Nothing stops for it.
+    """Back up every table of the store, and the state of the jobs at the same moment, with checksums that verify the
+    backup.
 
-    If the stack is down, the command starts the store alone for the backup.
+    The jobs pause for some seconds, in which Kafka keeps the messages; the command shows for how long. If the stack is
+    down, the command starts the store, and Kafka, for the backup alone.
 
     Example: weir backup /var/backups/weir/2026-11-22
     """
     with Stages(console) as stages:
-        entries = backups.backup(configured(), directory, stages, base)
+        done = backups.backup(configured(), directory, stages, base, pause=not no_pause)
     console.print(
-        f"{directory}: {len(entries)} tables, {sum(entry.rows for entry in entries):,} rows. "
+        f"{directory}: {len(done.entries)} tables, {sum(entry.rows for entry in done.entries):,} rows. "
         "It does not include passwords: keep the folder secrets/ too.",
         highlight=False,
         soft_wrap=True,
     )
+    _say(done.lines)
+
+
+def _say(lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, style="yellow", highlight=False, soft_wrap=True)
 
 
 def restore(
@@ -44,17 +55,19 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Replace the contents of the store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only verify the backup; change nothing.")] = False,
 ) -> None:
-    """Replace the contents of the store with a backup, after verifying it. The jobs stop meanwhile.
+    """Replace the contents of the store with a backup, after verifying it. The jobs stop meanwhile, and go on from their
+    state in the backup: they read the messages since then again from Kafka.
 
     If the backup is damaged, the store stays as it was.
 
     Example: weir restore /var/backups/weir/2026-11-22
     """
     with Stages(console) as stages:
-        entries = backups.restore(configured(), directory, stages, force=force, check=check)
-    rows = sum(entry.rows for entry in entries)
-    done = "is whole" if check else "is restored"
-    console.print(f"{directory} {done}: {len(entries)} tables, {rows:,} rows.", highlight=False, soft_wrap=True)
+        done = backups.restore(configured(), directory, stages, force=force, check=check)
+    rows = sum(entry.rows for entry in done.entries)
+    how = "is whole" if check else "is restored"
+    console.print(f"{directory} {how}: {len(done.entries)} tables, {rows:,} rows.", highlight=False, soft_wrap=True)
+    _say(done.lines)
 
 
 def forget(

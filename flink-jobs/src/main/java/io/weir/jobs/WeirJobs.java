@@ -166,7 +166,7 @@ public final class WeirJobs {
     }
   }
 
-  private static String rootCause(Throwable failure) {
+  static String rootCause(Throwable failure) {
     Throwable cause = failure;
     while (cause.getCause() != null) {
       cause = cause.getCause();

@@ -38,6 +38,12 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
  * state to it.
  */
 public final class Streams {
+  /** The uid of the source that reads Kafka. */
+  public static final String KAFKA = "kafka";
+
+  /** The folder of the sinks' blocks, in that of the checkpoints. */
+  public static final String ROWS = "/rows";
+
   private final Options options;
   private final SingleOutputStreamOperator<Accepted> received;
   private final SingleOutputStreamOperator<Accepted> enriched;
@@ -60,7 +66,7 @@ public final class Streams {
                     options.discoveryInterval),
                 WatermarkStrategy.noWatermarks(),
                 "kafka")
-            .uid("kafka");
+            .uid(KAFKA);
     received = named("accept", Accepted.TYPE, messages.process(new Accept()));
     Reference.Sources sources =
         new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
@@ -149,7 +155,7 @@ public final class Streams {
   private ClickHouseSink.Config sink(String name) {
     return new ClickHouseSink.Config(
         options.clickhouse,
-        Options.uri(options.checkpoints) + "/rows/" + name,
+        Options.uri(options.checkpoints) + ROWS + "/" + name,
         options.maxPending / options.parallelism,
         options.retryFor,
         ClickHouseSink.REMEMBERED);

@@ -59,6 +59,9 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     implements OneInputStreamOperator<NativeBlock, Void> {
   private static final long serialVersionUID = 1;
 
+  /** Name of the state that lists files. */
+  static final String PENDING = "pending-files";
+
   private static final String OPERATOR = "store-<table>";
   private static final Metric STORED =
       Metric.counter("stored_rows", OPERATOR, "Rows that ClickHouse acknowledged");
@@ -148,6 +151,16 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     this.mailbox = parameters.getMailboxExecutor();
   }
 
+  /** State: the files that ClickHouse has not acknowledged. */
+  static ListStateDescriptor<PendingFile> pendingFiles() {
+    return new ListStateDescriptor<>(PENDING, new FieldSerializer<>(PendingFile.class));
+  }
+
+  /** State: the job and the checkpoint that it belongs to. */
+  static ListStateDescriptor<SinkRun> runs() {
+    return new ListStateDescriptor<>("run", new FieldSerializer<>(SinkRun.class));
+  }
+
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
     super.initializeState(context);
@@ -164,17 +177,8 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
     files = directory.getFileSystem();
     files.mkdirs(directory);
     checkpoint = context.getRestoredCheckpointId().orElse(0) + 1;
-    state =
-        context
-            .getOperatorStateStore()
-            .getUnionListState(
-                new ListStateDescriptor<>(
-                    "pending-files", new FieldSerializer<>(PendingFile.class)));
-    runState =
-        context
-            .getOperatorStateStore()
-            .getUnionListState(
-                new ListStateDescriptor<>("run", new FieldSerializer<>(SinkRun.class)));
+    state = context.getOperatorStateStore().getUnionListState(pendingFiles());
+    runState = context.getOperatorStateStore().getUnionListState(runs());
     registerMetrics();
     List<PendingFile> restored = new ArrayList<>();
     if (context.isRestored()) {

@@ -1,7 +1,15 @@
 package io.weir.jobs.sink;
 
+import java.io.DataInputStream;
+import java.io.FileNotFoundException;
+import java.io.IOException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.zip.CRC32C;
+import org.apache.flink.core.fs.FSDataInputStream;
+import org.apache.flink.core.fs.FileSystem;
+import org.apache.flink.core.fs.Path;
+import org.apache.flink.runtime.execution.SuppressRestartsException;
 
 /**
  * Rows on the checkpoint storage that a checkpoint lists and ClickHouse has not yet acknowledged.
@@ -26,6 +34,32 @@ public record PendingFile(
    */
   PendingFile triedAt(long blocks) {
     return new PendingFile(path, token, rows, bytes, checksum, written, blocks);
+  }
+
+  /**
+   * The blocks. A missing file, or one that was changed, is an error that a restart cannot cure.
+   */
+  byte[] read(FileSystem files) throws IOException {
+    byte[] body = new byte[Math.toIntExact(bytes)];
+    try (FSDataInputStream in = files.open(new Path(path))) {
+      new DataInputStream(in).readFully(body);
+    } catch (FileNotFoundException e) {
+      throw new SuppressRestartsException(
+          new IOException(
+              String.format(
+                  "pending file %s of token %s (%d rows) is missing: the state is older than what is stored, or"
+                      + " somebody removed the file. Start from the newest checkpoint, with the files beside it; where"
+                      + " they are lost, the ledger shows the rows, and --resume none starts without them",
+                  path, token, rows),
+              e));
+    }
+    CRC32C found = new CRC32C();
+    found.update(body, 0, body.length);
+    if (found.getValue() != checksum) {
+      throw new SuppressRestartsException(
+          new IOException("the checksum of " + path + " is wrong: the storage changed it"));
+    }
+    return body;
   }
 
   /** Name of the file with the rows of a token. */

@@ -1,7 +1,5 @@
 package io.weir.jobs.sink;
 
-import java.io.DataInputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.http.HttpConnectTimeoutException;
@@ -9,10 +7,7 @@ import java.util.Comparator;
 import java.util.PriorityQueue;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.zip.CRC32C;
-import org.apache.flink.core.fs.FSDataInputStream;
 import org.apache.flink.core.fs.FileSystem;
-import org.apache.flink.core.fs.Path;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
@@ -148,7 +143,7 @@ final class Uploads {
   /** Whether the file is stored; if not, it will be retried. */
   private boolean insert(Upload upload) throws IOException, InterruptedException {
     PendingFile file = upload.file;
-    byte[] body = read(file);
+    byte[] body = file.read(files);
     upload.attempts++;
     if (file.before() >= 0) {
       failWhereForgotten(file);
@@ -201,28 +196,5 @@ final class Uploads {
                   settings.retryFor().toSeconds(),
                   settings.remembered())));
     }
-  }
-
-  private byte[] read(PendingFile file) throws IOException {
-    byte[] body = new byte[Math.toIntExact(file.bytes())];
-    try (FSDataInputStream in = files.open(new Path(file.path()))) {
-      new DataInputStream(in).readFully(body);
-    } catch (FileNotFoundException e) {
-      throw new SuppressRestartsException(
-          new IOException(
-              String.format(
-                  "pending file %s of token %s (%d rows) is missing: the state is older than what is stored, or"
-                      + " somebody removed the file. Start from the newest checkpoint, with the files beside it; where"
-                      + " they are lost, the ledger shows the rows, and --resume none starts without them",
-                  file.path(), file.token(), file.rows()),
-              e));
-    }
-    CRC32C checksum = new CRC32C();
-    checksum.update(body, 0, body.length);
-    if (checksum.getValue() != file.checksum()) {
-      throw new SuppressRestartsException(
-          new IOException("the checksum of " + file.path() + " is wrong: the storage changed it"));
-    }
-    return body;
   }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.weir.jobs.sink.FakeClickHouse.Fate;
 import io.weir.jobs.table.Table;
 import java.io.File;
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,7 +18,10 @@ import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.core.fs.CloseableRegistry;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.state.DefaultOperatorStateBackendBuilder;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.Mail;
 import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
@@ -272,6 +276,80 @@ class ClickHouseSinkTest {
         assertTrue(failure.getCause().getMessage().contains("--retry-for"), failure.toString());
       }
       assertEquals(List.of(), clickhouse.posts());
+    }
+  }
+
+  /** Inserts the blocks that the state of a stopped job lists, as a backup does. */
+  private int left(FakeClickHouse clickhouse, OperatorSubtaskState state, Duration retryFor)
+      throws Exception {
+    LeftBlocks left =
+        new LeftBlocks(
+            new ClickHouse(new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", "secret")),
+            retryFor.toMillis(),
+            5_000);
+    try (var backend =
+        new DefaultOperatorStateBackendBuilder(
+                getClass().getClassLoader(),
+                new ExecutionConfig(),
+                false,
+                state.getManagedOperatorState(),
+                new CloseableRegistry())
+            .build()) {
+      return left.insert(
+          backend, new org.apache.flink.core.fs.Path(directory.resolve("rows").toUri()));
+    }
+  }
+
+  @Test
+  void blocksOfAStoppedJobAreInsertedUnderTheTokensOfTheirNextStart() throws Exception {
+    Fate[] fates = {Fate.BUSY, Fate.STORED_THEN_CUT, Fate.STORED};
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> fates[Math.min(n, 2)])) {
+      OperatorSubtaskState state = stoppedAfterOneBlock(clickhouse);
+      assertEquals(1, left(clickhouse, state, WEEK));
+      assertEquals(1, clickhouse.rows().size());
+      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+        harness.initializeState(state);
+        harness.open();
+        drain(harness, 1);
+      }
+      assertEquals(4, clickhouse.posts().size());
+      assertEquals(1, new HashSet<>(clickhouse.posts()).size());
+      assertEquals(1, clickhouse.rows().size());
+    }
+  }
+
+  @Test
+  void blocksThatClickHouseMayHaveForgottenAreNotInsertedForABackup() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      OperatorSubtaskState state = stoppedAfterOneBlock(clickhouse);
+      Thread.sleep(5);
+      Exception failure =
+          assertThrows(IOException.class, () -> left(clickhouse, state, Duration.ofMillis(1)));
+      assertTrue(failure.getMessage().contains("may have forgotten it"), failure.toString());
+      assertEquals(List.of(), clickhouse.posts());
+    }
+  }
+
+  @Test
+  void aStateOlderThanTheStoredRowsIsNoneForABackup() throws Exception {
+    try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
+      OperatorSubtaskState state;
+      try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
+        state = afterBlocks(1, harness);
+        harness.notifyOfCompletedCheckpoint(1);
+        unfinished(2, harness);
+        harness.notifyOfCompletedCheckpoint(2);
+        drain(harness, 2);
+      }
+      Path marks = Files.createDirectories(directory.resolve("rows/counters/inserted"));
+      try (Stream<Path> found = Files.list(directory.resolve("inserted"))) {
+        for (Path mark : found.toList()) {
+          Files.copy(mark, marks.resolve(mark.getFileName()));
+        }
+      }
+      Exception failure = assertThrows(IOException.class, () -> left(clickhouse, state, WEEK));
+      assertTrue(failure.getMessage().contains("hold rows of checkpoint 2"), failure.toString());
+      assertEquals(2, clickhouse.posts().size());
     }
   }
 
