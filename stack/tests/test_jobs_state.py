@@ -31,6 +31,13 @@ def backup(state: jobs_state.State, tmp_path: Path) -> tuple[Path, str]:
     return directory, jobs_state.checksum(facts)
 
 
+def facts_of(backup: tuple[Path, str]) -> jobs_state.Facts:
+    """The facts of a backup that is whole."""
+    facts = jobs_state.verify(*backup)
+    assert facts
+    return facts
+
+
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> config.Stack:
     """A stack with a later checkpoint, and marks of later rows."""
@@ -78,9 +85,7 @@ def test_a_state_that_changes_while_it_is_written_is_an_error(state: jobs_state.
 
 
 def test_the_state_takes_the_place_of_later_ones(backup: tuple[Path, str], stack: config.Stack) -> None:
-    directory, checksum = backup
-    facts = jobs_state.verify(directory, checksum)
-    assert facts
+    directory, facts = backup[0], facts_of(backup)
     assert jobs_state.prepare(stack, directory, facts) == [
         "weir.flows.a: Kafka no longer has 3 messages since the backup; they cannot be read again."
     ]
@@ -94,9 +99,7 @@ def test_the_state_takes_the_place_of_later_ones(backup: tuple[Path, str], stack
 def test_offsets_are_of_one_kafka(
     backup: tuple[Path, str], stack: config.Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory, checksum = backup
-    facts = jobs_state.verify(directory, checksum)
-    assert facts
+    directory, facts = backup[0], facts_of(backup)
     done: list[object] = []
     monkeypatch.setattr(kafka, "cluster", lambda _: "cluster-2")
     monkeypatch.setattr(kafka, "forget_group", done.append)
@@ -110,11 +113,8 @@ def test_offsets_are_of_one_kafka(
 def test_without_an_answer_of_kafka_it_is_not_known(
     backup: tuple[Path, str], stack: config.Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory, checksum = backup
-    facts = jobs_state.verify(directory, checksum)
-    assert facts
     monkeypatch.setattr(kafka, "cluster", lambda _: None)
-    (line,) = jobs_state.prepare(stack, directory, facts)
+    (line,) = jobs_state.prepare(stack, backup[0], facts_of(backup))
     assert "does not answer" in line
 
 

@@ -279,6 +279,7 @@ def test_what_came_after_a_backup_is_read_again_once(stack: RunningStack, place:
     stream.published_more(chance.randint(5, 40))
     done = stack.weir("backup", backup)
     assert done.status == 0, done.err
+    print(done.out)
     assert "paused for" in done.out
     assert "no state of the jobs" not in done.out
     stream.published_more(10)
@@ -339,10 +340,11 @@ def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, sto
     """The jobs are killed with blocks on their way; then a new, empty Kafka is there."""
     stream = Stream(stack, "killed", random.Random(5))
     stream.start()
-    stream.published_more(20)
+    rows = "SELECT count() AS n FROM flows WHERE probe = 'killed-a'"
+    eventually(lambda: store.rows(rows)[0]["n"], "rows")
     stack.kill("flink")
-    assert stack.weir("down").status == 0
     stream.stop()
+    assert stack.weir("down").status == 0
     done = stack.weir("backup", str(place / "third"))
     assert done.status == 0, done.err
     assert "no state of the jobs" not in done.out
@@ -353,7 +355,7 @@ def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, sto
     assert "Kafka is another one than that of the backup" in done.out
     assert not stack.supervisor.running()
     stack.bring_up()
-    before = store.rows("SELECT count() AS n FROM flows WHERE probe = 'killed-a'")[0]["n"]
+    before = store.rows(rows)[0]["n"]
     assert before
     # Fewer messages than the lost Kafka had: none is taken for one that was read already.
     publish(stack, store, "afresh", 6)
@@ -361,6 +363,6 @@ def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, sto
     flows = [flow.record() for flow in conversations_and_a_scan(random.Random(7))]
     publisher.interval(stream.start_ms + 1000 * INTERVAL_S * 300, flows, last=True)
     eventually(
-        lambda: store.rows("SELECT count() AS n FROM flows WHERE probe = 'killed-a'")[0]["n"] == before + len(flows),
+        lambda: store.rows(rows)[0]["n"] == before + len(flows),
         "the messages of the new Kafka",
     )

@@ -333,12 +333,13 @@ class ClickHouseSinkTest {
   @Test
   void aStateOlderThanTheStoredRowsIsNoneForABackup() throws Exception {
     try (FakeClickHouse clickhouse = new FakeClickHouse(n -> Fate.STORED)) {
-      OperatorSubtaskState state;
+      List<OperatorSubtaskState> states = new ArrayList<>();
       try (var harness = harness(clickhouse, 1 << 20, WEEK)) {
-        state = afterBlocks(1, harness);
-        harness.notifyOfCompletedCheckpoint(1);
-        unfinished(2, harness);
-        harness.notifyOfCompletedCheckpoint(2);
+        harness.open();
+        for (long id = 1; id <= 2; id++) {
+          states.add(unfinished(id, harness));
+          harness.notifyOfCompletedCheckpoint(id);
+        }
         drain(harness, 2);
       }
       Path marks = Files.createDirectories(directory.resolve("rows/counters/inserted"));
@@ -347,7 +348,8 @@ class ClickHouseSinkTest {
           Files.copy(mark, marks.resolve(mark.getFileName()));
         }
       }
-      Exception failure = assertThrows(IOException.class, () -> left(clickhouse, state, WEEK));
+      Exception failure =
+          assertThrows(IOException.class, () -> left(clickhouse, states.get(0), WEEK));
       assertTrue(failure.getMessage().contains("hold rows of checkpoint 2"), failure.toString());
       assertEquals(2, clickhouse.posts().size());
     }
