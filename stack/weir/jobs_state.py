@@ -221,9 +221,10 @@ def prepare(stack: Stack, directory: Path, facts: Facts) -> list[str]:
     new.mkdir(parents=True)
     for name in facts.files:
         shutil.copyfile(directory / _FOLDER / name, new / name)
-    if facts.offsets and _is_another(facts, kafka.cluster(stack.brokers)):
+    cluster = kafka.cluster(stack.brokers)
+    if facts.offsets and _is_another(facts, cluster):
         _program(stack, ["drop-offsets", str(new)])
-    lines = _compared(stack, facts)
+    lines = _compared(stack, facts, cluster)
     if stack.config.flink.resume != "latest":
         lines.append(f"flink.resume is '{stack.config.flink.resume}': the jobs do not start from the backup's state.")
     return lines
@@ -253,9 +254,8 @@ def _is_another(facts: Facts, cluster: str | None) -> bool:
     return bool(facts.kafka and cluster and facts.kafka != cluster)
 
 
-def _compared(stack: Stack, facts: Facts) -> list[str]:
-    """What Kafka no longer has of the messages since the backup."""
-    cluster = kafka.cluster(stack.brokers)
+def _compared(stack: Stack, facts: Facts, cluster: str | None) -> list[str]:
+    """What Kafka, with this id of its cluster (None: it does not answer), no longer has of the messages since the backup."""
     if cluster is None:
         return [f"Kafka does not answer at {stack.brokers}: it is not known whether it still has every message."]
     if _is_another(facts, cluster):

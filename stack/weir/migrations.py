@@ -114,7 +114,7 @@ def refuse_others(known: dict[str, str], owner: str, folder: Path = FOLDER) -> N
     if others := sorted(set(applied) - {path.name for path in files.migrations(folder)}):
         raise WeirError(
             f"{owner} has migrations that this version of Weir does not have: {', '.join(others)}",
-            hint="use the version that applied them; docs/how-to/upgrade.md says what else to do, also for a store from before 0.1.0",
+            hint="use the version that applied them, or follow docs/how-to/upgrade.md, which also covers stores from before 0.1.0",
             status=1,
         )
     for name in applied:

@@ -39,7 +39,7 @@ def test_the_filters_page_knows_the_fixed_sets() -> None:
     """A set that every agent or collector counts is not one to begin with."""
     sql = next(thing["sql"] for thing in DATASETS.values() if thing["table_name"] == "filters")
     excluded = re.search(r"counter_set NOT IN \((.*?)\)", sql)
-    schema = (Path(weir_assets.FOLDER).parents[1] / "schemas/counters.proto").read_text()
+    schema = (weir_assets.FOLDER.parents[1] / "schemas/counters.proto").read_text()
     assert excluded
     assert re.findall(r"'(\w+)'", excluded[1]) == re.findall(r"^//   (\w+)  ", schema, re.MULTILINE)
 

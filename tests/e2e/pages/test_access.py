@@ -45,7 +45,7 @@ def test_a_customer_sees_its_own_rows_alone(
     assert viewer.rows("customer_mixes", ["customer_name"], ["mix_octets"], within, other)
     assert person.rows("customer_mixes", ["customer_name"], ["mix_octets"], within, other) == []
     assert person.rows("customers", ["customer_name"], []) == [{"customer_name": OWN}]
-    # Hosts of others are suspects; of one customer no host is.
+    # Every customer has a row, including the one that has no suspect.
     seen = {row["customer_name"] for row in viewer.rows("customer_suspects", ["customer_name"], [], within)}
     assert seen == {*page_traffic.CUSTOMERS}
     quiet = viewer.rows("customer_suspects", ["host"], ["suspect_value"], within, chosen("customer_name", "Quiet Quay"))
