@@ -27,9 +27,12 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
+
+import long_results
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 VENVS = CHECKOUT / ".weir/venvs"
@@ -169,6 +172,7 @@ def parts(what: str) -> list[Part]:
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
             Part("seeds", "tests", [f"WEIR_SEEDS=100 {pytest('seeds', stack, ' '.join(seeded))}"], by_pytest),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
+            Part("restarts", "flink-jobs", ["mvn -q -B test -Dtest=JobTraceTest -Dweir.restarts=1000"], nice=5),
             Part("collector", ".", ["make simulate-collector SEEDS=20000"], nice=5),
             Part("agent", ".", ["make simulate-agent SEEDS=20000"], nice=5),
             Part("mutants", ".", ["make mutants PART=capture"], nice=5),
@@ -201,10 +205,14 @@ def parts(what: str) -> list[Part]:
 
 class Lanes:
     """Works through the parts, `width` at a time; files that they write beside the logs go to the folder
-    `temporary`."""
+    `temporary`. `keep` is called with each part that has ended by itself.
+    """
 
-    def __init__(self, todo: list[Part], only: str | None, width: int, temporary: str) -> None:
+    def __init__(
+        self, todo: list[Part], only: str | None, width: int, temporary: str, keep: Callable[[Part], None] | None = None
+    ) -> None:
         self.todo, self.only, self.width, self.temporary = list(todo), only, width, temporary
+        self.keep = keep
         self.lock = threading.Lock()
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.ended = False
@@ -293,6 +301,9 @@ class Lanes:
             with part.log.open("a") as log:
                 log.write("no test ran\n")
         part.status = ended
+        if self.keep and not self.ended:
+            with self.lock:
+                self.keep(part)
         say(f"{'✓' if not part.status else '✗'} {part.name} {part.seconds:.0f} s")
         if part.status and not self.ended:
             lines = part.log.read_text(errors="replace").splitlines()
@@ -330,6 +341,13 @@ def counted(part: Part) -> tuple[int, collections.Counter[str]]:
             ignored = max(0, ignored - int(said[1]))
     skipped[NO_REASON] += ignored
     return ran, +skipped
+
+
+def keep_result(part: Part) -> None:
+    """Write the result of a part of `make test-long` to its page in the documents."""
+    said = f"{part.ran} tests" if part.ran else long_results.last_line(part.log.read_text(errors="replace"))
+    result = long_results.Result(part.name, part.status == 0, part.seconds, said)
+    long_results.keep(CHECKOUT, result, [one.name for one in parts("long")])
 
 
 def end(groups: list[int], number: signal.Signals) -> None:
@@ -432,7 +450,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True) as temporary:
         # Tests run programs as other users.
         Path(temporary).chmod(0o755)
-        Lanes(todo, options.only, options.lanes, temporary).run()
+        keep = keep_result if options.what == "long" and not options.only else None
+        Lanes(todo, options.only, options.lanes, temporary, keep).run()
     lacking = 0
     for part in todo:
         for reason, count in sorted(part.skipped.items()):

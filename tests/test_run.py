@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import documents
+import long_results
 import run
 from harness import CHECKOUT, live_possible
 
@@ -351,3 +352,42 @@ def clear(process: subprocess.Popen[str], children: list[int]) -> None:
     for one in [*children, process.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
+
+
+def test_a_long_part_leaves_its_result_in_the_documents(
+    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / long_results.PAGE
+    page.parent.mkdir(parents=True)
+    for words in (
+        ["init", "-q"],
+        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "x"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(run, "CHECKOUT", tmp_path)
+
+    def rows() -> list[list[str]]:
+        return [
+            re.split(r" ?\| ?", line)[1:-1]
+            for line in page.read_text().splitlines()
+            if re.match(r"\| \w+ \| \w{8}", line)
+        ]
+
+    good, bad = (
+        run.Part("good", "/", ["echo 20 schedules, none failing"]),
+        run.Part("bad", "/", ["echo 'a | b'; false"]),
+    )
+    assert runner([good, bad], what="long") == 1
+    ended = {name: (result, said) for name, _, _, result, _, said in rows()}
+    assert ended == {"good": ("passed", "20 schedules, none failing"), "bad": ("**failed**", "a / b")}
+    # The runner's logs are in the same folder, which git does not ignore.
+    assert all(re.fullmatch(r"[0-9a-f]{8} changed", commit) for _, commit, *_ in rows())
+    bad.commands = ["echo cured"]
+    assert runner([good, bad], "--part", "bad", what="long") == 0
+    assert [(name, result, said) for name, _, _, result, _, said in rows()] == [
+        ("good", "passed", "20 schedules, none failing"),
+        ("bad", "passed", "cured"),
+    ]
+    assert runner([good, bad], "--only", "x", what="long") == 1
+    assert runner([good, bad], what="check") == 0
+    assert len(rows()) == 2

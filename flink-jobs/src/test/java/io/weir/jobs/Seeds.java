@@ -17,7 +17,7 @@ public final class Seeds {
    */
   public static void assertNoneFails(LongFunction<List<String>> failures) {
     long first = Long.getLong("weir.seed", 1);
-    long seeds = Long.getLong("weir.seeds", 200);
+    long seeds = Long.getLong("weir.seeds", 1000);
     List<String> failed =
         LongStream.range(first, first + seeds)
             .parallel()

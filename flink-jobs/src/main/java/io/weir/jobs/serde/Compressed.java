@@ -1,6 +1,8 @@
 package io.weir.jobs.serde;
 
 import com.github.luben.zstd.Zstd;
+import com.github.luben.zstd.ZstdCompressCtx;
+import com.github.luben.zstd.ZstdDecompressCtx;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
@@ -15,6 +17,16 @@ public final class Compressed {
   /** The level for numbers, of which there are many and for minutes: the fastest. */
   private static final int FASTEST = 1;
 
+  /**
+   * A thread's contexts: to make one takes longer than to compress a few hundred octets. Their
+   * memory outside the heap is freed with the thread.
+   */
+  private static final ThreadLocal<ZstdCompressCtx> COMPRESS =
+      ThreadLocal.withInitial(ZstdCompressCtx::new);
+
+  private static final ThreadLocal<ZstdDecompressCtx> DECOMPRESS =
+      ThreadLocal.withInitial(ZstdDecompressCtx::new);
+
   private Compressed() {}
 
   /** Compresses all numbers. */
@@ -26,7 +38,7 @@ public final class Compressed {
 
   /** Compresses all octets, at a level of Zstandard. */
   public static byte[] of(byte[] octets, int level) {
-    return octets.length == 0 ? NONE : Zstd.compress(octets, level);
+    return octets.length == 0 ? NONE : COMPRESS.get().setLevel(level).compress(octets);
   }
 
   /** The numbers that were compressed. */
@@ -41,6 +53,6 @@ public final class Compressed {
   public static byte[] octets(byte[] compressed) {
     return compressed.length == 0
         ? NONE
-        : Zstd.decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
+        : DECOMPRESS.get().decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
   }
 }

@@ -1,5 +1,6 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.Stage;
 import io.weir.jobs.sink.StoreModel.Fate;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
@@ -20,7 +21,6 @@ import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.runtime.operators.testutils.MockEnvironment;
-import org.apache.flink.runtime.operators.testutils.MockEnvironmentBuilder;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperator;
@@ -134,22 +134,16 @@ final class SinkRunModel implements AutoCloseable {
     final Manual background = new Manual();
     final OneInputStreamOperatorTestHarness<TableRow, NativeBlock> blocks;
     final OneInputStreamOperatorTestHarness<NativeBlock, Void> sink;
-    final MockEnvironment environment;
     private boolean begun;
     private int helps;
 
     Subtask(int number, int parallelism, JobID job) throws Exception {
       background.now = now;
-      blocks = new OneInputStreamOperatorTestHarness<>(new RowBlocks());
+      blocks =
+          new OneInputStreamOperatorTestHarness<>(new RowBlocks(), Stage.environment(1, 0).build());
       blocks.setup(NativeBlock.TYPE.createSerializer(null));
       blocks.open();
-      environment =
-          new MockEnvironmentBuilder()
-              .setJobID(job)
-              .setMaxParallelism(128)
-              .setParallelism(parallelism)
-              .setSubtaskIndex(number)
-              .build();
+      MockEnvironment environment = Stage.environment(parallelism, number).setJobID(job).build();
       sink =
           new OneInputStreamOperatorTestHarness<>(
               new Factory(store, background, folder.toUri().toString()), environment);
@@ -225,7 +219,6 @@ final class SinkRunModel implements AutoCloseable {
       if (begun) {
         sink.close();
       }
-      environment.close();
     }
   }
 
