@@ -132,7 +132,12 @@ final class TraceJobs {
    * has one.
    */
   static Outcome run(List<String> trace, Factory factory, Set<Integer> restarts) throws Exception {
-    List<Event> events = Trace.read("trace", trace);
+    return run(trace, Trace.read("trace", trace), factory, restarts);
+  }
+
+  /** The same for a trace whose events were read already. */
+  static Outcome run(List<String> trace, List<Event> events, Factory factory, Set<Integer> restarts)
+      throws Exception {
     List<String> lines = new ArrayList<>();
     try (Job job = factory.make(Trace.windowEntries(trace))) {
       job.seldomBarriers = Trace.seldomBarriers(trace);
