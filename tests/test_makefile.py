@@ -89,7 +89,7 @@ def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
     (checkout / "tests").mkdir()
-    shutil.copy(CHECKOUT / "tests/run.py", checkout / "tests/run.py")
+    copy_runner(checkout)
     command = ["python3", "tests/run.py", "check", "--part", "rust"] if target == "check" else ["make", target]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
     assert done.returncode
@@ -101,10 +101,16 @@ def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins
     subprocess.run([plain / "path.sh"], check=True)
 
 
+def copy_runner(checkout: Path) -> None:
+    """Copy `run.py`, which needs no package."""
+    for name in ("run.py", "long_results.py"):
+        shutil.copy(CHECKOUT / "tests" / name, checkout / "tests" / name)
+
+
 @pytest.mark.parametrize("target", ["check", "test", "test-long"])
 def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: Path, target: str) -> None:
     (checkout / "tests").mkdir()
-    shutil.copy(CHECKOUT / "tests/run.py", checkout / "tests/run.py")
+    copy_runner(checkout)
     names = make(checkout, target, "PART=list").split()
     assert {"check": "rust", "test": "e2e", "test-long": "kills"}[target] in names
     done = subprocess.run(["make", target, "PART=typo"], cwd=checkout, capture_output=True, text=True)
