@@ -1,15 +1,13 @@
-"""The demo, run as a user runs it: live packets, the report, the dashboard."""
+"""The demo, run as a user runs it: live packets, and the report."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from harness import BUILT, CHECKOUT, RunningStack, live_possible, run
-from weir.demo_traffic import write_capture
+from harness import CHECKOUT, RunningStack, live_possible, run
 
 
 def test_demo_once() -> None:
@@ -34,28 +32,3 @@ def namespaces() -> set[str]:
     """The network namespaces of demos."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     return {line.split()[0] for line in listed.splitlines() if line.startswith(("weir-servers-", "weir-clients-"))}
-
-
-def test_the_dashboard_is_full(tmp_path: Path) -> None:
-    """Superset on the rows of a replayed capture, drawn in a real browser."""
-    with RunningStack(superset=True) as stack:
-        packets = write_capture(tmp_path / "shown.pcap", packets=20_000, seconds=600)
-        stack.enrol("shown")
-        stack.read("shown", tmp_path / "shown.pcap")
-        stack.settled("shown", packets)
-        picture = BUILT / "dashboard.png"
-        url = f"{stack.stack.superset_url}/superset/dashboard/talkers/"
-        done = run(
-            [
-                sys.executable,
-                str(CHECKOUT / "superset/tests/render.py"),
-                "--url",
-                url,
-                "--out",
-                str(picture),
-            ],
-            stack.environment,
-            240,
-        )
-        assert done.status == 0, done.out + done.err
-        assert picture.stat().st_size > 50_000

@@ -125,7 +125,7 @@ def test_killed_again_and_again_nothing_is_lost_or_doubled(hurt: tuple[RunningSt
     for probe in probes:
         stack.enrol(probe, 2)
     chance = random.Random(os.environ.get("WEIR_SEED", "20"))
-    command = [*generating(stack, KILLS * 1_000_000, *probes), "--workers", "2", "--rate", "80000"]
+    command = [*generating(stack, KILLS * 400_000, *probes), "--workers", "2", "--rate", "30000"]
     writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         for number in range(KILLS):

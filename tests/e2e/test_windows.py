@@ -216,7 +216,6 @@ def test_labelled_scans_are_named(stack: RunningStack, store: ClickHouse, shared
 
 
 @pytest.mark.usefixtures("captures")
-@pytest.mark.usefixtures("captures")
 def test_ordinary_hosts_are_not_flagged(store: ClickHouse) -> None:
     judged = "SELECT DISTINCT probe FROM v_indicators WHERE scope = 'probe' AND probe IN ('echo', 'ssh') ORDER BY probe"
     eventually(lambda: store.rows(judged) == [{"probe": "echo"}, {"probe": "ssh"}], "their windows", 120)

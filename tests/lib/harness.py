@@ -46,7 +46,7 @@ LOGS = "WEIR_TEST_LOGS"
 #: Tests beside other work may take so many times as long.
 PATIENCE = 4
 #: How many seeds `make test` runs of tests that have more; `make test-long` runs all (`WEIR_SEEDS=100`).
-SEEDS = int(os.environ.get("WEIR_SEEDS", "2"))
+SEEDS = int(os.environ.get("WEIR_SEEDS", "1"))
 #: Ports of servers under test: below those that the kernel gives to clients.
 PORTS = range(11_000, 32_000)
 #: A folder with a `java` that suits stacks of a few minutes.
