@@ -62,12 +62,18 @@ _REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[
 _REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
 
 
+#: A table with more columns of texts than this, as the system's logs have, is first searched in all of them at once: the
+#: engine needs longer to understand a condition for each of them than to search a small table.
+_MANY_TEXTS = 16
+
+
 @dataclass(frozen=True)
 class Column:
     """A column that can hold addresses, and the condition that selects its matching rows."""
 
     name: str
     condition: str
+    texts: str  # all its texts as an array; empty if it holds anything else
 
 
 @dataclass
@@ -103,7 +109,7 @@ def network(text: str) -> Network:
 def search(store: ClickHouse, wanted: Network, stages: Stages, stage: str = "search") -> list[Found]:
     """Every table with rows that name an address of `wanted`."""
     with _range(store, wanted) as own:
-        return list(_search(store, _tables(store, own), stages, stage))
+        return list(_search(store, own, _tables(store, own), stages, stage))
 
 
 def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found]) -> None:
@@ -121,7 +127,7 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         store.execute("SYSTEM RELOAD DICTIONARIES", database="")
         asked = {one.table for one in found}
         _check(store, own, wanted)
-        left = [one for one in _search(store, tables, stages, "search again") if not one.law or one.table in asked]
+        left = [one for one in _search(store, own, tables, stages, "search again") if not one.law or one.table in asked]
     if left:
         names = ", ".join(one.table for one in left)
         raise WeirError(f"still named in {names}: new rows arrived meanwhile", hint="run the command again", status=1)
@@ -261,7 +267,8 @@ def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
         condition = _condition(row["type"], _quoted(row["name"]))
         if condition:
             table = f"{_quoted(row['database'])}.{_quoted(row['table'])}"
-            column = Column(row["name"], condition.replace(f"{_RANGE}.", f"{own}."))
+            texts = _texts(row["type"], _quoted(row["name"]))
+            column = Column(row["name"], condition.replace(f"{_RANGE}.", f"{own}."), texts)
             tables.setdefault(table, []).append(column)
     return tables
 
@@ -274,13 +281,17 @@ def _quoted(name: str) -> str:
     )
 
 
-def _search(store: ClickHouse, tables: dict[str, list[Column]], stages: Stages, stage: str) -> Iterator[Found]:
+def _search(
+    store: ClickHouse, own: str, tables: dict[str, list[Column]], stages: Stages, stage: str
+) -> Iterator[Found]:
     stages.begin(stage)
     total = 0
     with_rows = _with_rows(store)
     filled = {name: columns for name, columns in tables.items() if name in with_rows}
     for at, (table, columns) in enumerate(filled.items(), 1):
         stages.note(stage, f"{table}, {at} of {len(filled)}")
+        if not _may_match(store, own, table, columns):
+            continue
         conditions = ", ".join(f"({column.condition}) AS b{number}" for number, column in enumerate(columns))
         numbers = range(len(columns))
         counts = ", ".join(f"countIf(b{number}) AS n{number}" for number in numbers)
@@ -298,6 +309,20 @@ def _search(store: ClickHouse, tables: dict[str, list[Column]], stages: Stages, 
     stages.done(stage, f"{total:,} matching rows, in {columns_in_all} columns of {len(tables)} tables")
 
 
+def _may_match(store: ClickHouse, own: str, table: str, columns: list[Column]) -> bool:
+    """Whether any row matches, if one condition can tell that for many columns; else True."""
+    texts = [column.texts for column in columns if column.texts]
+    if len(texts) <= _MANY_TEXTS:
+        return True
+    in_texts = _condition("Array(String)", f"arrayConcat({', '.join(texts)})")
+    assert in_texts
+    conditions = [column.condition for column in columns if not column.texts]
+    conditions.append(in_texts.replace(f"{_RANGE}.", f"{own}."))
+    anywhere = " OR ".join(f"({condition})" for condition in conditions)
+    (row,) = store.rows(f"SELECT count() AS n FROM {table} WHERE {anywhere}", database="", **_SETTINGS)
+    return bool(row["n"])
+
+
 def _with_rows(store: ClickHouse) -> set[str]:
     """The tables that have rows: to search the others costs as much as to search small ones."""
     rows = store.rows("SELECT DISTINCT database, table FROM system.parts WHERE active", database="", **_SETTINGS)
@@ -305,6 +330,15 @@ def _with_rows(store: ClickHouse) -> set[str]:
 
 
 # ---- conditions ----
+
+
+def _texts(kind: str, value: str) -> str:
+    """The texts of `value`, of ClickHouse's type `kind`, as an array; empty for a type that holds anything else."""
+    return {
+        "String": f"[{value}]",
+        "Array(String)": value,
+        "Map(String, String)": f"arrayConcat(mapKeys({value}), mapValues({value}))",
+    }.get(kind.replace("LowCardinality(String)", "String"), "")
 
 
 def _condition(kind: str, value: str, depth: int = 0) -> str | None:

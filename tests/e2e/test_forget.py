@@ -171,6 +171,28 @@ def test_every_type_that_can_name_an_address_is_searched(store: ClickHouse) -> N
             assert store.rows(f"SELECT n FROM scratch_{place}") == [{"n": 1}], kind
 
 
+def test_a_table_of_many_texts_is_searched_in_each_of_them(store: ClickHouse) -> None:
+    """As the system's logs are: texts, arrays and maps of them, and addresses beside them."""
+    kinds = [
+        *["String"] * 18,
+        "LowCardinality(String)",
+        "Array(LowCardinality(String))",
+        "Map(String, LowCardinality(String))",
+    ]
+    forms = [*["'x {} y'"] * 19, "['', 'a\\n{}']", "map('x', '{}')"]
+    columns = ", ".join(f"x{number} {kind}" for number, kind in enumerate(kinds))
+    with scratch(store, f"a IPv6, {columns}"):
+        for address in (GONE[0], KEPT[0]):
+            values = [f"(0, '::ffff:{address}'" + ", default" * len(kinds) + ")"]
+            for place, form in enumerate(forms):
+                texts = [form.format(address) if other == place else "default" for other in range(len(kinds))]
+                values.append(f"({place + 1}, '::', {', '.join(texts)})")
+            store.execute(f"INSERT INTO scratch VALUES {', '.join(values)}")
+        assert _forget(store, GONE[0]) == len(kinds) + 1
+        assert store.rows("SELECT n FROM scratch ORDER BY n") == [{"n": n} for n in range(len(kinds) + 1)]
+        assert _forget(store, GONE[0]) == 0
+
+
 @pytest.mark.parametrize(("gone", "kept"), list(zip(GONE, KEPT, strict=True)))
 def test_every_way_to_write_an_address_is_found(store: ClickHouse, gone: str, kept: str) -> None:
     with scratch(store, "x String"):
