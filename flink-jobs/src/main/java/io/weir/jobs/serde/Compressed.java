@@ -5,6 +5,8 @@ import com.github.luben.zstd.ZstdCompressCtx;
 import com.github.luben.zstd.ZstdDecompressCtx;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
  * Numbers and octets that are kept and rarely read, compressed by Zstandard. Equal ones have equal
@@ -18,14 +20,12 @@ public final class Compressed {
   private static final int FASTEST = 1;
 
   /**
-   * A thread's contexts: to make one takes longer than to compress a few hundred octets. Their
-   * memory outside the heap is freed with the thread.
+   * Contexts that no thread uses: to make one takes longer than to compress a few hundred octets.
+   * They are not the threads' own, because nothing frees their memory when a thread ends.
    */
-  private static final ThreadLocal<ZstdCompressCtx> COMPRESS =
-      ThreadLocal.withInitial(ZstdCompressCtx::new);
+  private static final Queue<ZstdCompressCtx> COMPRESS = new ConcurrentLinkedQueue<>();
 
-  private static final ThreadLocal<ZstdDecompressCtx> DECOMPRESS =
-      ThreadLocal.withInitial(ZstdDecompressCtx::new);
+  private static final Queue<ZstdDecompressCtx> DECOMPRESS = new ConcurrentLinkedQueue<>();
 
   private Compressed() {}
 
@@ -38,7 +38,18 @@ public final class Compressed {
 
   /** Compresses all octets, at a level of Zstandard. */
   public static byte[] of(byte[] octets, int level) {
-    return octets.length == 0 ? NONE : COMPRESS.get().setLevel(level).compress(octets);
+    if (octets.length == 0) {
+      return NONE;
+    }
+    ZstdCompressCtx context = COMPRESS.poll();
+    if (context == null) {
+      context = new ZstdCompressCtx();
+    }
+    try {
+      return context.setLevel(level).compress(octets);
+    } finally {
+      COMPRESS.add(context);
+    }
   }
 
   /** The numbers that were compressed. */
@@ -51,8 +62,17 @@ public final class Compressed {
 
   /** The octets that were compressed. */
   public static byte[] octets(byte[] compressed) {
-    return compressed.length == 0
-        ? NONE
-        : DECOMPRESS.get().decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
+    if (compressed.length == 0) {
+      return NONE;
+    }
+    ZstdDecompressCtx context = DECOMPRESS.poll();
+    if (context == null) {
+      context = new ZstdDecompressCtx();
+    }
+    try {
+      return context.decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
+    } finally {
+      DECOMPRESS.add(context);
+    }
   }
 }
