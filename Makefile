@@ -156,17 +156,21 @@ bench-nat: build ## Who had this address and port at that moment, over 100 milli
 
 simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
 	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
+	@echo '$(or $(SEEDS),$(if $(SEED),1,1000)) schedules of the jobs and of their sink, none failing'
 
 # Seeds of the simulators in Rust; one if only SEED is named.
-SIMULATED = SEED=$(or $(SEED),1) SEEDS=$(or $(SEEDS),$(if $(SEED),1,20000)) cargo test --locked --lib
+SCHEDULES = $(or $(SEEDS),$(if $(SEED),1,20000))
+SIMULATED = SEED=$(or $(SEED),1) SEEDS=$(SCHEDULES) cargo test --locked --lib
 
 simulate-collector: ## Simulated exporters, networks and restarts around the collector (SEEDS=20000, SEED=first of them)
 	@capture/path.sh
 	cd capture && $(SIMULATED) collect::simulator -- --nocapture
+	@echo '$(SCHEDULES) schedules of the collector, none failing'
 
 simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
 	@capture/path.sh
 	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
+	@echo '$(SCHEDULES) schedules of the agent, none failing'
 
 mutants: mutants-$(or $(PART),capture) ## Changes that no test would notice: of the agent (MUTANTS=collect/, DRAWN=600, SEED=1, AGAIN=1, T=) or of the jobs (PART=jobs, ONLY=sink.*, T=)
 

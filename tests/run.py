@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import os
 import re
 import shlex
@@ -343,10 +344,11 @@ def counted(part: Part) -> tuple[int, collections.Counter[str]]:
     return ran, +skipped
 
 
-def keep_result(part: Part) -> None:
-    """Write the result of a part of `make test-long` to its page in the documents."""
-    said = f"{part.ran} tests" if part.ran else long_results.last_line(part.log.read_text(errors="replace"))
-    result = long_results.Result(part.name, part.status == 0, part.seconds, said)
+def keep_result(part: Part, commit: str) -> None:
+    """Write the result of a part of `make test-long`, which began on this commit, to its page in the documents."""
+    by_pytest = part.report.exists()
+    said = f"{part.ran} tests" if by_pytest else long_results.last_line(part.log.read_text(errors="replace"))
+    result = long_results.Result(part.name, commit, part.status == 0, part.seconds, said)
     long_results.keep(CHECKOUT, result, [one.name for one in parts("long")])
 
 
@@ -450,7 +452,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="weir-tests-", ignore_cleanup_errors=True) as temporary:
         # Tests run programs as other users.
         Path(temporary).chmod(0o755)
-        keep = keep_result if options.what == "long" and not options.only else None
+        keep = None
+        if options.what == "long" and not options.only:
+            keep = functools.partial(keep_result, commit=long_results.commit(CHECKOUT))
         Lanes(todo, options.only, options.lanes, temporary, keep).run()
     lacking = 0
     for part in todo:
