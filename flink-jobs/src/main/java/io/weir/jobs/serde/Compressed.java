@@ -7,6 +7,8 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * Numbers and octets that are kept and rarely read, compressed by Zstandard. Equal ones have equal
@@ -38,18 +40,9 @@ public final class Compressed {
 
   /** Compresses all octets, at a level of Zstandard. */
   public static byte[] of(byte[] octets, int level) {
-    if (octets.length == 0) {
-      return NONE;
-    }
-    ZstdCompressCtx context = COMPRESS.poll();
-    if (context == null) {
-      context = new ZstdCompressCtx();
-    }
-    try {
-      return context.setLevel(level).compress(octets);
-    } finally {
-      COMPRESS.add(context);
-    }
+    return octets.length == 0
+        ? NONE
+        : using(COMPRESS, ZstdCompressCtx::new, one -> one.setLevel(level).compress(octets));
   }
 
   /** The numbers that were compressed. */
@@ -65,14 +58,18 @@ public final class Compressed {
     if (compressed.length == 0) {
       return NONE;
     }
-    ZstdDecompressCtx context = DECOMPRESS.poll();
-    if (context == null) {
-      context = new ZstdDecompressCtx();
-    }
+    int length = (int) Zstd.getFrameContentSize(compressed);
+    return using(DECOMPRESS, ZstdDecompressCtx::new, one -> one.decompress(compressed, length));
+  }
+
+  /** Uses a free context, or a new one; it is free afterwards. */
+  private static <C> byte[] using(Queue<C> free, Supplier<C> make, Function<C, byte[]> work) {
+    C polled = free.poll();
+    C context = polled == null ? make.get() : polled;
     try {
-      return context.decompress(compressed, (int) Zstd.getFrameContentSize(compressed));
+      return work.apply(context);
     } finally {
-      DECOMPRESS.add(context);
+      free.add(context);
     }
   }
 }
