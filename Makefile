@@ -154,9 +154,10 @@ bench-late: venv-stack ## Price of records that come after their hour was rolled
 bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
 	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
 
+simulate: SCHEDULES = $(or $(SEEDS),$(if $(SEED),1,1000))
 simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
-	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(or $(SEEDS),$(if $(SEED),1,1000))
-	@echo '$(or $(SEEDS),$(if $(SEED),1,1000)) schedules of the jobs and of their sink, none failing'
+	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(SCHEDULES)
+	@echo '$(SCHEDULES) schedules of the jobs and of their sink, none failing'
 
 # Seeds of the simulators in Rust; one if only SEED is named.
 SCHEDULES = $(or $(SEEDS),$(if $(SEED),1,20000))
