@@ -168,7 +168,7 @@ def parts(what: str) -> list[Part]:
             Part("documents", ".", [documents], by_pytest),
         ]
     if what == "long":
-        seeded = ["e2e/test_counted_once.py", "e2e/test_late_records.py"]
+        seeded = ["e2e/test_backup.py", "e2e/test_counted_once.py", "e2e/test_late_records.py"]
         return [
             Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
             Part("seeds", "tests", [f"WEIR_SEEDS=100 {pytest('seeds', stack, ' '.join(seeded))}"], by_pytest),
@@ -346,8 +346,8 @@ def counted(part: Part) -> tuple[int, collections.Counter[str]]:
 
 def keep_result(part: Part, commit: str) -> None:
     """Write the result of a part of `make test-long`, which began on this commit, to its page in the documents."""
-    by_pytest = part.report.exists()
-    said = f"{part.ran} tests" if by_pytest else long_results.last_line(part.log.read_text(errors="replace"))
+    reported = part.report.exists() or part.is_maven
+    said = f"{part.ran} tests" if reported else long_results.last_line(part.log.read_text(errors="replace"))
     result = long_results.Result(part.name, commit, part.status == 0, part.seconds, said)
     long_results.keep(CHECKOUT, result, [one.name for one in parts("long")])
 
