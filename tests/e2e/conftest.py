@@ -1,10 +1,10 @@
 """Fixtures of the end-to-end tests.
 
-They run side by side (`-n 4`): the tests of a file follow each other in one process, and so do those of the folder `pages`,
-whose files share a stack with dashboards. One stack without dashboards serves every other test that leaves it healthy: the
-first process that needs it starts it, the others attach to it, and the process that collects the results stops it. A file
-whose tests damage a stack, or need other settings, declares its own stack's settings in `OWN_STACK`; one that needs the store
-alone says `ONLY_STORE = True`.
+They run side by side (`-n 4`): the tests of a file follow each other in one process, and so do those of the folders `pages`,
+whose files share a stack with dashboards, and `in_turn`, whose files may damage theirs. One stack without dashboards serves
+every other test that leaves it healthy: the first process that needs it starts it, the others attach to it, and the process
+that collects the results stops it. A file that needs other settings, or loses a stack's data, declares its own stack's settings
+in `OWN_STACK`; one that needs the store alone says `ONLY_STORE = True`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,14 @@ from weir.clickhouse import ClickHouse, connect
 
 #: Files and folders with the longest tests begin first; the seconds are those of a whole run on 2 cores.
 LONGEST_FIRST = {
+    "in_turn": 600,
     "test_backup": 440,
     "pages": 430,
     "test_windows": 400,
-    "test_forget": 340,
     "test_retention": 320,
     "test_counted_once": 190,
     "test_ledger": 180,
-    "test_tiers": 175,
     "test_faults": 170,
-    "test_health": 165,
     "test_path": 100,
     "test_demo": 95,
     "test_late_records": 95,

@@ -24,8 +24,6 @@ from window_traffic import TCP, Publisher, Seen, Way, conversations_and_a_scan
 #: Addresses to remove, and a neighbour of each to keep.
 GONE = ("10.66.0.6", "2001:db8:66::6")
 KEPT = ("10.66.0.7", "2001:db8:66::7")
-#: These tests remove its rows.
-OWN_STACK: dict[str, object] = {}
 
 
 def written(address: str) -> list[str]:

@@ -21,8 +21,6 @@ from window_traffic import Publisher, conversations_and_a_scan
 DAY = 86_400
 #: Three days ago, ten minutes before midnight: the traffic goes on into the next day.
 START = int(time.time()) // DAY * DAY - 2 * DAY - 600
-#: These tests drop its records.
-OWN_STACK: dict[str, object] = {}
 
 
 def totals(store: ClickHouse) -> dict[str, list[dict[str, int]]]:

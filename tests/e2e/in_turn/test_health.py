@@ -19,9 +19,6 @@ from weir import kafka
 from weir.demo_traffic import write_capture
 from weir.probes import declared
 
-#: Windows that wait only briefly.
-OWN_STACK = {"national_delay": "2s"}
-
 
 @pytest.fixture(scope="module", autouse=True)
 def skewed(stack: RunningStack) -> Iterator[None]:
