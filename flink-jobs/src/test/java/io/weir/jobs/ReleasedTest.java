@@ -19,6 +19,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 class ReleasedTest {
   private static final long DAY_MS = 86_400_000;
 
+  /** Place of the operator that keeps windows among those of a job. */
+  private static final int WINDOWS = 4;
+
   private final List<String> lines = new ArrayList<>();
 
   private static List<String> probe(String name, int network) {
@@ -65,6 +68,35 @@ class ReleasedTest {
       throws Exception {
     assertTrue(kept(job, before) > 0, "digests and flows are kept");
     assertEquals(0, kept(job, after));
+  }
+
+  /** Octets of a job's windows at this second: the first has this many flows, the next has one. */
+  private long octetsOfWindows(String job, int flows, int second) throws Exception {
+    List<String> trace = new ArrayList<>(List.of("0 probe alpha"));
+    for (int flow = 0; flow < flows; flow++) {
+      trace.add(
+          "1 batch alpha/0 10.%d.%d.7:5000>198.51.100.1:53/17 3,300,2,200;app=%d"
+              .formatted(flow / 200, flow % 200, 1 + flow));
+    }
+    trace.add("31 batch alpha/0 10.0.1.7:5001>198.51.100.1:53/17 3,300,2,200;app=1");
+    for (int start = 0; start < 120; start += 10) {
+      trace.add(start + 10 + " close alpha/0");
+    }
+    trace.add(second + " now");
+    return octets(job, trace).get(WINDOWS);
+  }
+
+  /**
+   * A window that is over stays until the next one is, since its last flows may be answered there:
+   * without its flows, and without the sums that late flows would correct.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"topn", "indicators", "mixes"})
+  void aWindowThatIsOverKeepsNoFlows(String job) throws Exception {
+    long one = octetsOfWindows(job, 1, 340);
+    long many = octetsOfWindows(job, 400, 340);
+    assertTrue(many > one + 400 * 8, many + " octets, and " + one + " of one flow");
+    assertEquals(octetsOfWindows(job, 1, 365), octetsOfWindows(job, 400, 365));
   }
 
   /** Lets the operators' timers fire at these times, ms after the trace. */

@@ -514,9 +514,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       windows.remove(start);
       return;
     }
-    window.probes.values().forEach(Log::end);
-    window.entries = 0;
-    window.weigh();
+    window.end();
     windows.put(start, window);
   }
 

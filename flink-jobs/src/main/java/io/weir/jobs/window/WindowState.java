@@ -133,8 +133,7 @@ final class WindowState {
       }
     }
 
-    /** Drops all data except that which the next window needs. */
-    void end() {
+    private void end() {
       chunks = new ArrayList<>();
       entries = 0;
       compacted = 0;
@@ -242,6 +241,14 @@ final class WindowState {
       octets += log.said.late == all.late ? 0 : log.said.octets();
     }
     saidEntries = (int) (octets / OCTETS_OF_ENTRY);
+  }
+
+  /** Drops all data except that which the next window needs. */
+  void end() {
+    probes.values().forEach(Log::end);
+    all.sums = Compressed.NONE;
+    entries = 0;
+    weigh();
   }
 
   /** Drops the attempts that the next window judges. */

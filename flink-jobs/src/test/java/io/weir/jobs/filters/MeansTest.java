@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.Stage;
 import io.weir.jobs.filters.MeansMessage.Counted;
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.table.TableRow;
 import java.time.Duration;
@@ -151,6 +152,35 @@ class MeansTest {
     int one = octets(List.of("alpha"), List.of());
     assertTrue(octets(List.of("alpha", "beta"), List.of()) > one);
     assertEquals(one, octets(List.of("alpha", "beta"), List.of("beta")));
+  }
+
+  /** Octets of the scope over all probes after two days, in which Kafka lists alpha alone. */
+  private static long octetsAfterDays(String... began) throws Exception {
+    Enrolment.Probe alpha = new Enrolment.Probe("alpha", new long[] {0}, new long[] {1});
+    try (Stage<MeansMessage, TableRow> means =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(new CounterMeans(Duration.ofMillis(DELAY))),
+            MeansMessage::scope,
+            Types.STRING,
+            TableRow.TYPE)) {
+      for (long start = BASE; start < BASE + 2 * 86_400_000; start += 600_000) {
+        means.time(start + 10_000);
+        for (String probe : start == BASE ? began : new String[] {"alpha"}) {
+          means.give(
+              new MeansMessage("/0", -1, probe, 0, 1, start, 10_000, start + 10_000, labels(1)));
+        }
+        means.give(MeansMessage.enrolled("/0", new Enrolment(start, List.of(alpha))));
+        for (long second = 20; second < 600; second += 20) {
+          means.time(start + second * 1_000);
+        }
+      }
+      return means.save().subtasks().stream().mapToLong(one -> one.getStateSize()).sum();
+    }
+  }
+
+  @Test
+  void aProbeThatKafkaNoLongerListsLeavesNothing() throws Exception {
+    assertEquals(octetsAfterDays("alpha"), octetsAfterDays("alpha", "beta"));
   }
 
   /** A scope that waits to be forgotten still writes what comes then. */
