@@ -154,15 +154,18 @@ class MeansTest {
     assertEquals(one, octets(List.of("alpha", "beta"), List.of("beta")));
   }
 
+  private static Stage<MeansMessage, TableRow> stage() throws Exception {
+    return Stage.keyed(
+        () -> new KeyedProcessOperator<>(new CounterMeans(Duration.ofMillis(DELAY))),
+        MeansMessage::scope,
+        Types.STRING,
+        TableRow.TYPE);
+  }
+
   /** Octets of the scope over all probes after two days, in which Kafka lists alpha alone. */
   private static long octetsAfterDays(String... began) throws Exception {
     Enrolment.Probe alpha = new Enrolment.Probe("alpha", new long[] {0}, new long[] {1});
-    try (Stage<MeansMessage, TableRow> means =
-        Stage.keyed(
-            () -> new KeyedProcessOperator<>(new CounterMeans(Duration.ofMillis(DELAY))),
-            MeansMessage::scope,
-            Types.STRING,
-            TableRow.TYPE)) {
+    try (Stage<MeansMessage, TableRow> means = stage()) {
       for (long start = BASE; start < BASE + 2 * 86_400_000; start += 600_000) {
         means.time(start + 10_000);
         for (String probe : start == BASE ? began : new String[] {"alpha"}) {
@@ -186,12 +189,7 @@ class MeansTest {
   /** A scope that waits to be forgotten still writes what comes then. */
   @Test
   void countersAfterALongSilenceAreWritten() throws Exception {
-    try (Stage<MeansMessage, TableRow> means =
-        Stage.keyed(
-            () -> new KeyedProcessOperator<>(new CounterMeans(Duration.ofMillis(DELAY))),
-            MeansMessage::scope,
-            Types.STRING,
-            TableRow.TYPE)) {
+    try (Stage<MeansMessage, TableRow> means = stage()) {
       for (long day : new long[] {0, 3, 29, 65}) {
         long start = BASE + day * 86_400_000;
         means.time(start + 10_000);
