@@ -41,6 +41,8 @@ LONGEST_FIRST = {
     "test_prefixes": 70,
     "test_window_bound": 55,
 }
+#: The order of the files of `in_turn`: the last one leaves only the store.
+IN_TURN = ("test_health", "test_tiers", "test_forget")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,8 +84,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first."""
-    items.sort(key=lambda item: -LONGEST_FIRST.get(place(item.nodeid), 0))
+    """The longest files first, and those of `in_turn` in their order."""
+    turns = {name: turn for turn, name in enumerate(IN_TURN)}
+    items.sort(key=lambda item: (-LONGEST_FIRST.get(place(item.nodeid), 0), turns.get(item.path.stem, 0)))
 
 
 @pytest.fixture(scope="module")

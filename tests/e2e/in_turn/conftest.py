@@ -1,4 +1,6 @@
-"""The stack of files that empty its store, damage it or stop its services: they follow each other, in this order."""
+"""The stack of files that empty its store, damage it or stop its services: they follow each other in the order of
+`IN_TURN`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from harness import RunningStack, emptied
-
-#: The last one leaves only the store.
-ORDER = ("test_health", "test_tiers", "test_forget")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of this folder in their order."""
-    mine = [place for place, item in enumerate(items) if item.path.parent.name == "in_turn"]
-    in_order = sorted((items[place] for place in mine), key=lambda item: ORDER.index(item.path.stem))
-    for place, item in zip(mine, in_order, strict=True):
-        items[place] = item
 
 
 @pytest.fixture(scope="package")

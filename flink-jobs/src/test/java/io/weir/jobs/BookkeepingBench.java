@@ -201,7 +201,7 @@ public final class BookkeepingBench {
   }
 
   private static long octets(Stage<?, ?> stage) throws Exception {
-    return stage.save().subtasks().stream().mapToLong(one -> one.getStateSize()).sum();
+    return stage.save().octets();
   }
 
   private void report() throws Exception {

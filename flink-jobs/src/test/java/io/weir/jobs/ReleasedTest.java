@@ -117,9 +117,7 @@ class ReleasedTest {
       Map<Integer, Long> octets = new TreeMap<>();
       List<Stage.Saved> saved = running.save(lines);
       for (int number = 1; number < saved.size(); number++) {
-        octets.put(
-            number,
-            saved.get(number).subtasks().stream().mapToLong(one -> one.getStateSize()).sum());
+        octets.put(number, saved.get(number).octets());
       }
       return octets;
     }

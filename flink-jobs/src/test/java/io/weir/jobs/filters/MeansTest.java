@@ -177,7 +177,7 @@ class MeansTest {
           means.time(start + second * 1_000);
         }
       }
-      return means.save().subtasks().stream().mapToLong(one -> one.getStateSize()).sum();
+      return means.save().octets();
     }
   }
 

@@ -34,6 +34,6 @@ class AcceptTest {
   }
 
   private static long octets(Stage<?, ?> stage) throws Exception {
-    return stage.save().subtasks().stream().mapToLong(one -> one.getStateSize()).sum();
+    return stage.save().octets();
   }
 }
