@@ -29,6 +29,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 
 /**
  * A job's input, in readable form. Each line is a time (seconds after {@link #BASE_MS}), what
@@ -124,6 +125,10 @@ final class Trace {
   private final Map<String, Integer> probes = new TreeMap<>();
   private final Map<String, Integer> agents = new HashMap<>();
   private final Map<String, Long> ends = new HashMap<>();
+
+  /** When the newest message came, by topic and partition. */
+  private final Map<String, Long> newest = new HashMap<>();
+
   private long polled = Long.MIN_VALUE;
 
   static List<Event> read(Path file) throws IOException {
@@ -275,11 +280,23 @@ final class Trace {
             for (int i = 0; i < partitions; i++) {
               end[i] = ends.getOrDefault("weir.flows." + name + "/" + i, 0L);
             }
-            list.add(new Enrolment.Probe(name, new long[partitions], end));
+            list.add(
+                new Enrolment.Probe(
+                    name,
+                    new long[partitions],
+                    end,
+                    newest("weir.flows." + name, partitions),
+                    newest("weir.counters." + name, partitions)));
           });
       events.add(new Event(at, null, new Enrolment(at, list)));
       polled = at;
     }
+  }
+
+  private long[] newest(String topic, int partitions) {
+    return IntStream.range(0, partitions)
+        .mapToLong(i -> newest.getOrDefault(topic + "/" + i, 0L))
+        .toArray();
   }
 
   private void send(
@@ -295,6 +312,7 @@ final class Trace {
 
   private void add(long at, RawMessage raw) {
     long offset = ends.merge(raw.topic() + "/" + raw.partition(), 1L, Long::sum) - 1;
+    newest.put(raw.topic() + "/" + raw.partition(), at);
     events.add(
         new Event(at, new RawMessage(raw.topic(), raw.partition(), offset, at, raw.value()), null));
   }

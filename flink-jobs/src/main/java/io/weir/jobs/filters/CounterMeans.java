@@ -88,6 +88,10 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   public void processElement(MeansMessage message, Context context, Collector<TableRow> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
+    boolean ofTime = message.isLeftOut() || message.enrolled() >= 0;
+    if (ofTime && !Scopes.isAll(message.scope()) && means.get() == null) {
+      return; // the probe has sent no counters
+    }
     Means known = means.get(Means::new);
     known.accept(message, now, this::drop);
     if (message.enrolled() >= 0) {

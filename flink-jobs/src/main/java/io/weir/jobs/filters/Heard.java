@@ -20,9 +20,6 @@ final class Heard {
    */
   static final long ACTIVE_MS = 300_000;
 
-  /** How many there are of each worker. */
-  private static final int NUMBERS = 4;
-
   /**
    * By worker: the newest run, the end of the newest interval of that run, ms, and the worker's
    * numbers for {@link StreamClock}.
@@ -45,7 +42,9 @@ final class Heard {
     length = intervalMs;
     long[] known = workers.get(worker);
     if (known == null) {
-      known = new long[] {epoch, end, 0, 0};
+      known = new long[StreamClock.NUMBERS];
+      known[0] = epoch;
+      known[1] = end;
       workers.put(worker, known);
     } else if (epoch > known[0]) {
       known[0] = epoch;
@@ -54,6 +53,11 @@ final class Heard {
       known[1] = Math.max(known[1], end);
     }
     return known;
+  }
+
+  /** A worker; null if it has sent nothing. */
+  long[] worker(int number) {
+    return workers.get(number);
   }
 
   Stream<long[]> workers() {
@@ -86,7 +90,7 @@ final class Heard {
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      Longs.write(entry.getValue(), NUMBERS, out);
+      Longs.write(entry.getValue(), StreamClock.NUMBERS, out);
     }
   }
 
@@ -94,7 +98,7 @@ final class Heard {
     Heard heard = new Heard();
     heard.fields(parts.of("heard", in));
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), NUMBERS));
+      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), StreamClock.NUMBERS));
     }
     return heard;
   }

@@ -2,6 +2,7 @@ package io.weir.jobs.filters;
 
 import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.filters.MeansWindow.Cell;
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RangeSet;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.Fields;
@@ -52,7 +53,7 @@ final class Means {
    * Maximum number of windows that a scope keeps, since a backlog, or a clock that jumps, makes
    * many.
    */
-  static final int MAX_WINDOWS = 300;
+  static final int MAX_WINDOWS = 3_000;
 
   private static final int MAX_RANGES = 1_000;
 
@@ -131,9 +132,25 @@ final class Means {
     long clockNow = advance(now);
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
+      Enrolment.forNewest(
+          Enrolment.names(message.probe()),
+          message.newest(),
+          (probe, worker, came) -> {
+            Heard heard = probes.get(probe);
+            clock.newest(heard == null ? null : heard.worker(worker), came);
+          });
+      clock.listed(message.appended(), now);
       return;
     }
-    long end = message.start() + message.length();
+    if (message.isLeftOut()) {
+      Heard heard = probes.get(message.probe());
+      long[] left = heard == null ? null : heard.worker(message.worker());
+      if (left != null) {
+        clock.heard(left, message.appended(), now);
+      }
+      return;
+    }
+    long end = StreamClock.closed(message.start() + message.length(), message.appended());
     long[] worker =
         probes
             .computeIfAbsent(message.probe(), key -> new Heard())
@@ -240,7 +257,7 @@ final class Means {
         long start = entry.getKey();
         StreamClock.Ending ending = StreamClock.Ending.of(clockNow, start, span.ms, window.began);
         boolean far = ending.far();
-        boolean waited = clockNow >= ending.whole() + delay && !(far && Scopes.isAll(scope));
+        boolean waited = clockNow >= ending.whole() + delay && !far;
         int reported = reported(ending.end());
         boolean whole = waited || reported >= expected(scope, reported);
         if (window.due(span, whole, reported, now)) {

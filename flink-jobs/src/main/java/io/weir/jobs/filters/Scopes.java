@@ -18,6 +18,8 @@ final class Scopes {
   /** Keys of the shares of the scope over all probes; no probe's name contains a slash. */
   static final List<String> ALL = List.of("/0", "/1", "/2", "/3");
 
+  private static final long[] NONE = {};
+
   private Scopes() {}
 
   static boolean isAll(String scope) {
@@ -51,6 +53,10 @@ final class Scopes {
     for (String share : ALL) {
       out.collect(MeansMessage.enrolled(share, enrolment));
     }
+    for (Enrolment.Probe probe : enrolment.probes()) {
+      out.collect(
+          MeansMessage.enrolled(probe.name(), new Enrolment(enrolment.at(), List.of(probe))));
+    }
   }
 
   private static MeansMessage of(String scope, Accepted accepted, List<Counted> counters) {
@@ -64,6 +70,7 @@ final class Scopes {
         message.getIntervalStartMs(),
         message.getIntervalMs(),
         accepted.appended(),
-        counters);
+        counters,
+        NONE);
   }
 }

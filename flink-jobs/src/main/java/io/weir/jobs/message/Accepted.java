@@ -10,7 +10,8 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A readable message that is not a repeat.
+ * A readable message that is not a repeat; or one that is left out, of which only the worker and
+ * the time are known, because windows follow how far each worker's messages have been read.
  *
  * @param flow the message, if from a flows topic, else null
  * @param counter the message, if from a counters topic, else null
@@ -20,6 +21,18 @@ import org.apache.flink.core.memory.DataOutputView;
 public record Accepted(
     FlowMessage flow, CounterMessage counter, Enrichment enrichment, long appended) {
   public static final WireType<Accepted> TYPE = new WireType<>(Accepted.class, new Serializer());
+
+  /** A message of a flows topic that is left out. */
+  public static Accepted leftOutFlows(String probe, int worker, long appended) {
+    FlowMessage header = FlowMessage.newBuilder().setProbe(probe).setWorker(worker).build();
+    return new Accepted(header, null, null, appended);
+  }
+
+  /** A message of a counters topic that is left out; its interval has no length. */
+  public static Accepted leftOutCounters(String probe, int worker, long appended) {
+    CounterMessage header = CounterMessage.newBuilder().setProbe(probe).setWorker(worker).build();
+    return new Accepted(null, header, null, appended);
+  }
 
   /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
   public static final class Serializer extends WireSerializer<Accepted> {

@@ -8,47 +8,73 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
- * The time that windows follow: the wall clock, or, while the jobs read records later than the
- * broker received them, the time at which it received them, taken from the worker that is furthest
- * behind. A backlog therefore produces the same windows as live reading would have produced. Times
- * are ms from 1970.
+ * The time that windows follow: the wall clock, or, while Kafka holds messages that the jobs have
+ * not read, the time at which the broker received the messages that they read, taken from the
+ * worker that is furthest behind. A backlog therefore produces the same windows as live reading
+ * would have produced, at any speed and with any pause. Times are ms from 1970.
  *
- * <p>After a downtime of the jobs, the time stands still until messages of all known workers have
- * been read, or some seconds have passed since the first; it does not wait longer for silent
- * workers. It never goes backwards.
+ * <p>Kafka's list of the probes says when the newest message of each worker came ({@link #newest});
+ * while no list comes, the clock takes it that messages are left if the last one was read late. It
+ * does not wait for a worker of which the jobs read nothing while they read from others for {@link
+ * #SILENT_MS}, as when its messages are unreadable.
  *
- * <p>A worker is an array of numbers; this class uses {@link #CAME} and {@link #READ}, which are 0
- * until a message of the worker is read. A known worker must keep its array. It searches the
- * workers only when a message of the one furthest behind was read, or that worker has fallen
- * silent, so that a message costs about the same for any number of workers.
+ * <p>After a start or a downtime of the jobs, the time stands still until a list has come or
+ * messages of all known workers have been read, or some seconds have passed since the first. It
+ * never goes backwards.
+ *
+ * <p>A worker is an array of {@link #NUMBERS} numbers, of which this class uses those from {@link
+ * #CAME} on; they are 0 until a message of the worker is read. A known worker must keep its array.
+ * The clock searches the workers only when a message of the one furthest behind was read, that
+ * worker has fallen silent, or a list came, so that a message costs about the same for any number
+ * of workers.
  */
 public final class StreamClock {
-  /** Of a worker: when the broker received the newest message, and when the jobs read it. */
+  /** Length of a worker's array. */
+  public static final int NUMBERS = 5;
+
+  /** Of a worker: when the broker received the newest message that the jobs have read. */
   public static final int CAME = 2;
 
-  public static final int READ = 3;
+  /** How long the jobs had been reading ({@link #active}) when they read that message. */
+  private static final int READ = 3;
 
-  /** A message that is read this much later than the broker received it belongs to a backlog. */
+  /** When the broker received the newest message that Kafka has, as far as known. */
+  private static final int NEWEST = 4;
+
+  /** A worker is behind if its newest message came this much later than the newest one read. */
   private static final long BEHIND_MS = 15_000;
 
-  /** How long to wait for a silent worker while others send. */
-  private static final long SILENT_MS = 15_000;
+  /** How long to wait for other workers after the first message that follows a downtime. */
+  private static final long FIRST_MS = 15_000;
+
+  /** How long to wait for a worker from which nothing is read while the jobs read from others. */
+  private static final long SILENT_MS = 60_000;
 
   /** How long to wait for the first worker after a downtime of the jobs. */
   private static final long START_MS = 120_000;
+
+  /** Without a list for so long, the clock no longer relies on the last one. */
+  private static final long LISTED_MS = 60_000;
+
+  /** Reading pauses where no message is read for longer. */
+  private static final long PAUSE_MS = 1_000;
 
   /**
    * How long a window accepts late data: five minutes after its end, plus the time that may pass
    * before a backlog is detected.
    */
-  public static final long KEEP_MS = 300_000 + BEHIND_MS + SILENT_MS;
+  public static final long KEEP_MS = 300_000 + 2 * BEHIND_MS;
 
   /**
-   * How far ahead of the time a window may begin and still be kept until the time has come. Of a
-   * window further ahead, a probe's rows are written and closed; rows over all probes are written
-   * only if all probes have closed it: others may reach it long after its data is gone.
+   * How far ahead of the time a window may begin and still be kept until the time has come. Rows of
+   * a window further ahead are written only if the probe, or all probes, have closed it by the
+   * broker's clock, so that the jobs' clock is wrong: others may reach it long after its data is
+   * gone.
    */
   public static final long AHEAD_MS = 900_000;
+
+  /** How far the clock of an agent may be ahead of the broker's before its word is doubted. */
+  private static final long CLOCK_MS = 60_000;
 
   /** Value of {@link #furthest}: no worker is behind. */
   private static final long NONE = Long.MAX_VALUE;
@@ -56,16 +82,29 @@ public final class StreamClock {
   /** Value of a number derived from all workers: it must be derived again. */
   private static final long UNKNOWN = -1;
 
-  /** The time; 0 before the first call. */
+  /** The time; 0 before it is known. */
   private long time;
 
   /** The last call, by the wall clock. */
   private long looked;
 
-  /** Start and end, by the wall clock, of the wait for silent workers. */
-  private long waitingSince;
+  /**
+   * How long the jobs have been reading, without pauses, and the last reading by the wall clock.
+   */
+  private long active;
 
+  private long beat;
+
+  /** {@link #active} and the wall clock when the wait for silent workers began, and its end. */
+  private long activeBefore;
+
+  private long waitingSince;
   private long waitingUntil;
+
+  /** When Kafka was asked for the newest list, and when that arrived. */
+  private long asked;
+
+  private long arrived;
 
   /**
    * {@link #CAME} of the worker furthest behind; {@link #NONE} if no worker is behind, {@link
@@ -73,7 +112,7 @@ public final class StreamClock {
    */
   private transient long furthest = UNKNOWN;
 
-  /** End, by the wall clock, of the wait for that worker. */
+  /** {@link #active} at the end of the wait for that worker. */
   private transient long furthestUntil;
 
   /**
@@ -85,19 +124,43 @@ public final class StreamClock {
   /** Notes that a message of a worker was read, which the broker received at {@code appended}. */
   public void heard(long[] worker, long appended, long now) {
     long came = appended == RawMessage.NO_TIME ? now : appended;
-    waitingUntil = Math.min(waitingUntil, now + SILENT_MS);
-    if (unheard != UNKNOWN && worker[READ] > 0 && worker[READ] < waitingSince) {
+    active += Math.max(0, Math.min(now - beat, PAUSE_MS));
+    beat = now;
+    waitingUntil = Math.min(waitingUntil, now + FIRST_MS);
+    if (unheard != UNKNOWN && isUnheard(worker)) {
       unheard--;
     }
     if (worker[CAME] == furthest) {
       furthest = UNKNOWN;
     }
     worker[CAME] = Math.max(worker[CAME], came);
-    worker[READ] = now;
-    if (furthest != UNKNOWN && worker[CAME] < furthest && isBehind(worker, now)) {
-      furthest = worker[CAME];
-      furthestUntil = now + SILENT_MS;
+    worker[READ] = active;
+    if (!isListed(now)) {
+      worker[NEWEST] = now;
     }
+    if (furthest != UNKNOWN && worker[CAME] < furthest && isBehind(worker)) {
+      furthest = worker[CAME];
+      furthestUntil = active + SILENT_MS;
+    }
+  }
+
+  /**
+   * Notes when the broker received the newest message of a worker, by Kafka's word: 0 if it has
+   * none.
+   *
+   * @param worker null if it is not known
+   */
+  public void newest(long[] worker, long came) {
+    if (worker != null) {
+      worker[NEWEST] = came;
+    }
+  }
+
+  /** Notes that a list arrived whose {@link #newest} messages the clock knows. */
+  public void listed(long at, long now) {
+    asked = at;
+    arrived = now;
+    furthest = UNKNOWN;
   }
 
   /**
@@ -108,23 +171,21 @@ public final class StreamClock {
    * @param unknown whether there are other, unknown workers
    */
   public long advance(long now, Supplier<Stream<long[]>> workers, BooleanSupplier unknown) {
-    if (time == 0) {
-      time = now;
-      looked = now;
-    }
-    if (now - looked > BEHIND_MS + SILENT_MS) { // the jobs were away
+    if (now - looked > 2 * BEHIND_MS) { // the jobs were away
       waitingSince = now;
       waitingUntil = now + START_MS;
+      activeBefore = active;
       unheard = UNKNOWN;
     }
     looked = now;
-    if (furthest == UNKNOWN || now > furthestUntil) {
-      search(now, workers.get());
+    if (furthest == UNKNOWN || active > furthestUntil) {
+      search(workers.get());
     }
     long to = Math.min(now, furthest);
     if (now >= waitingUntil) {
       waitingUntil = 0;
-    } else if (unknown.getAsBoolean() || unheard(workers) > 0) {
+    } else if (unknown.getAsBoolean()
+        || (asked < waitingSince && (time == 0 || unheard(workers) > 0))) {
       to = time;
     }
     time = Math.max(time, to);
@@ -138,10 +199,10 @@ public final class StreamClock {
   }
 
   /** Finds the worker furthest behind. */
-  private void search(long now, Stream<long[]> workers) {
+  private void search(Stream<long[]> workers) {
     long[] found =
         workers
-            .filter(worker -> isBehind(worker, now))
+            .filter(this::isBehind)
             .min(Comparator.comparingLong(worker -> worker[CAME]))
             .orElse(null);
     furthest = found == null ? NONE : found[CAME];
@@ -150,9 +211,17 @@ public final class StreamClock {
 
   private long unheard(Supplier<Stream<long[]>> workers) {
     if (unheard == UNKNOWN) {
-      unheard = workers.get().filter(worker -> worker[READ] < waitingSince).count();
+      unheard = workers.get().filter(this::isUnheard).count();
     }
     return unheard;
+  }
+
+  /**
+   * The end of an interval, but no later than {@link #CLOCK_MS} after the broker received the
+   * record that closes it: a clock that is ahead cannot have closed what has not come yet.
+   */
+  public static long closed(long end, long appended) {
+    return appended == RawMessage.NO_TIME ? end : Math.min(end, appended + CLOCK_MS);
   }
 
   /**
@@ -189,8 +258,16 @@ public final class StreamClock {
     }
   }
 
-  private static boolean isBehind(long[] worker, long now) {
-    return now - worker[READ] <= SILENT_MS && worker[READ] - worker[CAME] > BEHIND_MS;
+  private boolean isBehind(long[] worker) {
+    return active - worker[READ] <= SILENT_MS && worker[NEWEST] - worker[CAME] > BEHIND_MS;
+  }
+
+  private boolean isUnheard(long[] worker) {
+    return worker[READ] <= activeBefore;
+  }
+
+  private boolean isListed(long now) {
+    return now - arrived <= LISTED_MS;
   }
 
   /**
@@ -200,6 +277,11 @@ public final class StreamClock {
   public void restore(StreamClock kept) {
     time = earlier(time, kept.time);
     looked = earlier(looked, kept.looked);
+    active = Math.max(active, kept.active);
+    beat = Math.max(beat, kept.beat);
+    activeBefore = Math.max(activeBefore, kept.activeBefore);
+    asked = Math.max(asked, kept.asked);
+    arrived = Math.max(arrived, kept.arrived);
     waitingSince = Math.max(waitingSince, kept.waitingSince);
     waitingUntil = Math.max(waitingUntil, kept.waitingUntil);
     furthest = UNKNOWN;
@@ -214,6 +296,11 @@ public final class StreamClock {
   public void fields(Fields fields) throws IOException {
     time = fields.of("time", time);
     looked = fields.of("looked", looked);
+    active = fields.of("active", active);
+    beat = fields.of("beat", beat);
+    activeBefore = fields.of("activeBefore", activeBefore);
+    asked = fields.of("asked", asked);
+    arrived = fields.of("arrived", arrived);
     waitingSince = fields.of("waitingSince", waitingSince);
     waitingUntil = fields.of("waitingUntil", waitingUntil);
   }

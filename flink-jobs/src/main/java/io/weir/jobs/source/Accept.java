@@ -110,13 +110,13 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
       message = kind == TopicKind.FLOWS ? Checks.flows(raw) : Checks.counters(raw);
     } catch (Checks.Refused e) {
       refuse(raw, kind, e.getMessage(), context);
+      out.collect(leftOut(raw, kind));
       return;
     }
     if (kind == TopicKind.COUNTERS) {
       var header = message.counter();
-      if (isNew(raw, kind, header.getProbe(), header.getEpoch(), header.getSequence())) {
-        out.collect(message);
-      }
+      boolean isNew = isNew(raw, kind, header.getProbe(), header.getEpoch(), header.getSequence());
+      out.collect(isNew ? message : leftOut(raw, kind));
       return;
     }
     FlowMessage flow = message.flow();
@@ -124,8 +124,15 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
     context.output(LEDGER, event(raw, flow, isNew));
     if (isNew) {
       records.inc(flow.getBatch().getFlowsCount());
-      out.collect(message);
     }
+    out.collect(isNew ? message : leftOut(raw, kind));
+  }
+
+  private static Accepted leftOut(RawMessage raw, TopicKind kind) {
+    String probe = raw.topic().substring(kind.prefix().length());
+    return kind == TopicKind.FLOWS
+        ? Accepted.leftOutFlows(probe, raw.partition(), raw.appended())
+        : Accepted.leftOutCounters(probe, raw.partition(), raw.appended());
   }
 
   private boolean isNew(RawMessage raw, TopicKind kind, String probe, long epoch, long sequence) {

@@ -8,9 +8,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.ToLongFunction;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
@@ -21,15 +24,15 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Regularly asks Kafka for the enrolled probes that the jobs read, and the end offsets of their
- * partitions. A separate thread queries Kafka; the source passes on the newest answer, so an outage
- * of Kafka blocks nothing. Without an answer it emits no element.
+ * Regularly asks Kafka for the enrolled probes that the jobs read, the end offsets of their
+ * partitions, and when the newest message of each came. A separate thread queries Kafka; the source
+ * passes on the newest answer, so an outage of Kafka blocks nothing. Without an answer it emits no
+ * element.
  */
 public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final long serialVersionUID = 1;
@@ -131,37 +134,72 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
 
   private Enrolment ask(Admin admin) throws Exception {
     long at = System.currentTimeMillis();
-    List<String> topics = own(admin.listTopics().names().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));
-    Map<String, TopicDescription> described =
-        new TreeMap<>(
-            admin.describeTopics(topics).allTopicNames().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));
-    Map<TopicPartition, OffsetSpec> earliest = new HashMap<>();
-    Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
-    described.forEach(
-        (topic, description) -> {
-          for (int i = 0; i < description.partitions().size(); i++) {
-            earliest.put(new TopicPartition(topic, i), OffsetSpec.earliest());
-            latest.put(new TopicPartition(topic, i), OffsetSpec.latest());
-          }
-        });
+    Set<String> all = admin.listTopics().names().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    Map<String, Integer> flows = new TreeMap<>();
+    Map<String, Integer> counters = new HashMap<>();
+    List<String> topics = own(all);
+    List<String> described = new ArrayList<>(topics);
+    topics.stream().map(EnrolmentPoll::counters).filter(all::contains).forEach(described::add);
+    admin
+        .describeTopics(described)
+        .allTopicNames()
+        .get(TIMEOUT_MS, TimeUnit.MILLISECONDS)
+        .forEach(
+            (topic, description) ->
+                (TopicKind.of(topic) == TopicKind.FLOWS ? flows : counters)
+                    .put(topic, description.partitions().size()));
     // The end offsets after `at`: all messages written before `at` are below them.
-    Map<TopicPartition, ListOffsetsResultInfo> ends =
-        admin.listOffsets(latest).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+    Map<TopicPartition, ListOffsetsResultInfo> ends = offsets(admin, flows, OffsetSpec.latest());
     Map<TopicPartition, ListOffsetsResultInfo> begins =
-        admin.listOffsets(earliest).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS);
+        offsets(admin, flows, OffsetSpec.earliest());
+    Map<TopicPartition, ListOffsetsResultInfo> newest =
+        offsets(admin, flows, OffsetSpec.maxTimestamp());
+    newest.putAll(offsets(admin, counters, OffsetSpec.maxTimestamp()));
     List<Enrolment.Probe> probes = new ArrayList<>();
-    described.forEach(
-        (topic, description) -> {
-          int count = description.partitions().size();
-          long[] begin = new long[count];
-          long[] end = new long[count];
-          for (int i = 0; i < count; i++) {
-            begin[i] = begins.get(new TopicPartition(topic, i)).offset();
-            end[i] = ends.get(new TopicPartition(topic, i)).offset();
-          }
+    flows.forEach(
+        (topic, partitions) -> {
+          String counted = counters(topic);
           probes.add(
-              new Enrolment.Probe(topic.substring(TopicKind.FLOWS.prefix().length()), begin, end));
+              new Enrolment.Probe(
+                  topic.substring(TopicKind.FLOWS.prefix().length()),
+                  numbers(topic, partitions, begins, ListOffsetsResultInfo::offset),
+                  numbers(topic, partitions, ends, ListOffsetsResultInfo::offset),
+                  numbers(topic, partitions, newest, EnrolmentPoll::came),
+                  numbers(
+                      counted, counters.getOrDefault(counted, 0), newest, EnrolmentPoll::came)));
         });
     return new Enrolment(at, probes);
+  }
+
+  /** The topic of counters that belongs to a topic of flows. */
+  private static String counters(String flows) {
+    return TopicKind.COUNTERS.prefix() + flows.substring(TopicKind.FLOWS.prefix().length());
+  }
+
+  /** When the newest message came; 0 if the partition is empty. */
+  private static long came(ListOffsetsResultInfo newest) {
+    return Math.max(0, newest.timestamp());
+  }
+
+  private static long[] numbers(
+      String topic,
+      int partitions,
+      Map<TopicPartition, ListOffsetsResultInfo> known,
+      ToLongFunction<ListOffsetsResultInfo> number) {
+    return IntStream.range(0, partitions)
+        .mapToLong(i -> number.applyAsLong(known.get(new TopicPartition(topic, i))))
+        .toArray();
+  }
+
+  private static Map<TopicPartition, ListOffsetsResultInfo> offsets(
+      Admin admin, Map<String, Integer> topics, OffsetSpec spec) throws Exception {
+    Map<TopicPartition, OffsetSpec> asked = new HashMap<>();
+    topics.forEach(
+        (topic, partitions) -> {
+          for (int i = 0; i < partitions; i++) {
+            asked.put(new TopicPartition(topic, i), spec);
+          }
+        });
+    return new HashMap<>(admin.listOffsets(asked).all().get(TIMEOUT_MS, TimeUnit.MILLISECONDS));
   }
 }

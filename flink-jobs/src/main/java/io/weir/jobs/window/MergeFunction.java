@@ -1,6 +1,5 @@
 package io.weir.jobs.window;
 
-import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.table.TableRow;
 import java.io.IOException;
@@ -30,22 +29,12 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
   static final long SETTLE_MS = 2_000;
 
   /**
-   * How many minutes digests are kept at most after the newest one, counted while the jobs run: a
-   * downtime counts as one minute.
+   * How many minutes digests are kept at most after the newest one, counted while the jobs run,
+   * where the buckets do not say that it was the last one: a day, since the jobs may read slowly.
    */
-  static final int KEEP_MINUTES = (int) (WindowFunction.KEEP_MS / 60_000) + 2;
+  static final int KEEP_MINUTES = 1_440;
 
   static final long MINUTE_MS = 60_000;
-
-  /**
-   * Likewise after a digest of a window that ends at {@code end}: of one ahead of the clock, until
-   * it accepts no more data.
-   */
-  static int keepMinutes(long end, long now, long windowMs) {
-    long ahead = end - now;
-    boolean kept = ahead > 0 && ahead <= StreamClock.AHEAD_MS + StreamClock.KEEP_MS + windowMs;
-    return KEEP_MINUTES + (kept ? (int) (ahead / MINUTE_MS) + 1 : 0);
-  }
 
   private final long windowMs;
   private final RowMaker maker;
@@ -110,7 +99,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     }
     long now = context.timerService().currentProcessingTime();
     parts.put(digest.bucket(), digest);
-    minutesLeft.update(keepMinutes(digest.window() + windowMs, now, windowMs));
+    minutesLeft.update(KEEP_MINUTES);
     if (minuteAt.value() == null) {
       minuteAt.update(now + MINUTE_MS);
       context.timerService().registerProcessingTimeTimer(now + MINUTE_MS);

@@ -5,14 +5,27 @@ import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.serde.FieldSerializer;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.NavigableMap;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import org.apache.flink.api.common.functions.RuntimeContext;
 
-/** The windows (by number) of a bucket that are over for good: data for them comes too late. */
+/**
+ * The windows (by number) of a bucket that are over for good: data for them comes too late. And the
+ * spans (by number): the longer windows that {@link SumFunction} adds up, which are over once all
+ * windows in them are.
+ */
 final class Over {
   private static final int MAX_RANGES = 1000;
 
   /** By probe; the empty name stands for all probes together. */
   private final HashMap<String, RangeSet> windows = new HashMap<>();
+
+  /** Likewise the spans. */
+  private final HashMap<String, RangeSet> spans = new HashMap<>();
+
+  /** The probes, or the empty name, that have sent digests for a span, by its number. */
+  private final TreeMap<Long, TreeSet<String>> open = new TreeMap<>();
 
   /** The value of a function's bucket, kept once a window is over. */
   static KeyedValue<Over> state(RuntimeContext runtime) {
@@ -36,12 +49,45 @@ final class Over {
    * @return whether it has forgotten any
    */
   boolean forget(Progress progress) {
-    return progress.hasList()
-        && windows.size() > 1 + progress.known()
-        && windows.keySet().removeIf(probe -> !probe.isEmpty() && !progress.knows(probe));
+    if (!progress.hasList() || windows.size() <= 1 + progress.known()) {
+      return false;
+    }
+    spans.keySet().removeIf(probe -> isForgotten(probe, progress));
+    return windows.keySet().removeIf(probe -> isForgotten(probe, progress));
+  }
+
+  private static boolean isForgotten(String probe, Progress progress) {
+    return !probe.isEmpty() && !progress.knows(probe);
   }
 
   void add(String probe, long number) {
     windows.computeIfAbsent(probe, key -> new RangeSet(MAX_RANGES)).add(number);
+  }
+
+  /**
+   * Notes that a digest of a probe for a span is sent; returns false if it must not be, because the
+   * span is over.
+   */
+  boolean openSpan(String probe, long number) {
+    RangeSet set = spans.get(probe);
+    if (set != null && set.contains(number)) {
+      return false;
+    }
+    open.computeIfAbsent(number, key -> new TreeSet<>()).add(probe);
+    return true;
+  }
+
+  /** The spans for which digests were sent and that are not over. */
+  NavigableMap<Long, TreeSet<String>> open() {
+    return open;
+  }
+
+  /** Ends a span. */
+  void endSpan(String probe, long number) {
+    spans.computeIfAbsent(probe, key -> new RangeSet(MAX_RANGES)).add(number);
+    TreeSet<String> probes = open.get(number);
+    if (probes != null && probes.remove(probe) && probes.isEmpty()) {
+      open.remove(number);
+    }
   }
 }

@@ -1,5 +1,6 @@
 package io.weir.jobs.window;
 
+import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.Retired;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.FieldSerializer;
@@ -84,7 +85,7 @@ final class Progress {
       probe.epoch = epoch;
       probe.workers = Math.max(1, workers);
     }
-    long[] known = probe.known.computeIfAbsent(worker, key -> new long[] {epoch, until, 0, 0});
+    long[] known = probe.known.computeIfAbsent(worker, key -> of(epoch, until));
     if (epoch > known[EPOCH]) {
       known[EPOCH] = epoch;
       known[UNTIL] = until;
@@ -97,6 +98,25 @@ final class Progress {
       turn++;
     }
     clock.heard(known, appended, now);
+  }
+
+  private static long[] of(long epoch, long until) {
+    long[] worker = new long[StreamClock.NUMBERS];
+    worker[EPOCH] = epoch;
+    worker[UNTIL] = until;
+    return worker;
+  }
+
+  /**
+   * Notes that the messages of a worker have been read up to those that came at {@code appended}.
+   */
+  void read(String name, int worker, long appended, long now) {
+    advance(now);
+    Probe probe = probes.get(name);
+    long[] known = probe == null ? null : probe.known.get(worker);
+    if (known != null) {
+      clock.heard(known, appended, now);
+    }
   }
 
   private void count(Probe probe, int by) {
@@ -129,8 +149,14 @@ final class Progress {
     return further ? one : other;
   }
 
-  /** Takes in Kafka's list of the enrolled probes, and forgets those that have been removed. */
-  void list(List<String> names, long now) {
+  /**
+   * Takes in Kafka's list of the enrolled probes, and forgets those that have been removed.
+   *
+   * @param at when Kafka was asked
+   * @param newest when the newest messages came, see {@link Enrolment#newest}
+   */
+  void list(List<String> names, long at, long[] newest, long now) {
+    advance(now);
     List<String> removed = retired.among(probes.keySet(), names, now);
     for (String name : removed) {
       count(probes.remove(name), -1);
@@ -141,6 +167,14 @@ final class Progress {
     if (names.size() != expected || !removed.isEmpty()) {
       turn++;
     }
+    Enrolment.forNewest(
+        names,
+        newest,
+        (name, worker, came) -> {
+          Probe probe = probes.get(name);
+          clock.newest(probe == null ? null : probe.known.get(worker), came);
+        });
+    clock.listed(at, now);
     expected = names.size();
     listed.clear();
     listed.addAll(names);

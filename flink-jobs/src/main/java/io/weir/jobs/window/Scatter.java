@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.operator.FlushingOperator;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Flow;
@@ -26,7 +27,11 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final int MAX_ENTRIES = 20_000;
   private static final int TCP = 6;
   private static final int MAX_SPARE = 16;
+  private static final int MAX_WORKERS = 100_000;
   private static final long[] NONE = {};
+
+  /** How often buckets learn how far the messages of a worker have been read, by Kafka's time. */
+  private static final long READ_MS = 5_000;
 
   /** Upper limit of packet counts, so that the sum of two of them still fits. */
   private static final long MAX_COUNT = (1 << 28) - 1;
@@ -69,6 +74,9 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
    */
   private transient Map<String, Long> marked;
 
+  /** When the newest message came of which buckets know that it was read, by probe and worker. */
+  private transient Map<String, Long> read;
+
   Scatter(Duration window) {
     windowMs = window.toMillis();
   }
@@ -80,6 +88,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     parts = new HashMap<>();
     spare = new ArrayDeque<>();
     marked = new HashMap<>();
+    read = new HashMap<>();
     entries = 0;
     entry = new long[FlowTable.STRIDE];
   }
@@ -90,10 +99,24 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     if (message == null) {
       return;
     }
+    long appended = element.getValue().appended();
+    String worker = message.getProbe() + '/' + message.getWorker();
     if (message.hasClosing()) {
-      close(message, message.getClosing(), element.getValue().appended());
-    } else {
+      close(message, message.getClosing(), worker, appended);
+    } else if (message.hasBatch()) {
       add(message, element.getValue().enrichment());
+    }
+    if (appended - read.getOrDefault(worker, 0L) >= READ_MS) {
+      noteRead(worker, appended);
+      for (int bucket : markedBuckets) {
+        emit(WindowMessage.read(bucket, message.getProbe(), message.getWorker(), appended));
+      }
+    }
+  }
+
+  private void noteRead(String worker, long appended) {
+    if (read.put(worker, appended) == null && read.size() > MAX_WORKERS) {
+      read.clear();
     }
   }
 
@@ -220,21 +243,21 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     return (count & ~MAX_COUNT) == 0 ? count : MAX_COUNT;
   }
 
-  private void close(FlowMessage message, ClosingRecord closing, long appended) {
-    long end = message.getIntervalStartMs() + message.getIntervalMs();
+  private void close(FlowMessage message, ClosingRecord closing, String worker, long appended) {
+    long end = StreamClock.closed(message.getIntervalStartMs() + message.getIntervalMs(), appended);
     // After its last interval a worker adds nothing more to the window in which it stopped.
     long until =
         closing.getLast()
             ? -Math.floorDiv(-end, windowMs) * windowMs
             : Math.floorDiv(end, windowMs) * windowMs;
-    String worker = message.getProbe() + '/' + message.getWorker() + '/' + message.getEpoch();
-    Long known = marked.put(worker, until);
+    Long known = marked.put(worker + '/' + message.getEpoch(), until);
     if (known != null && known >= until) {
       return;
     }
-    if (marked.size() > 100_000) {
+    if (marked.size() > MAX_WORKERS) {
       marked.clear();
     }
+    noteRead(worker, appended);
     flush();
     for (int bucket : markedBuckets) {
       emit(

@@ -21,8 +21,8 @@ import org.apache.flink.util.Collector;
  * Adds up the buckets' sums of short windows to those of a longer one, for one probe or over all
  * probes, and produces its rows: when the digests of the last short window have arrived from every
  * bucket, or {@code delay} after the end with the data received so far (for windows of the past:
- * after their first part arrived); and again, with the next version, when more arrives, until
- * nothing has arrived for {@link MergeFunction#keepMinutes}.
+ * after their first part arrived); and again, with the next version, when more arrives, until every
+ * bucket has sent its last digest.
  */
 final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   private static final long serialVersionUID = 1;
@@ -43,6 +43,9 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
 
     /** Buckets whose digest of the last short window has arrived, one bit each. */
     long last;
+
+    /** Buckets that send no more digests of the window, one bit each. */
+    long ended;
 
     /** Probes reported and expected, by the start of the short window. */
     final Map<Long, long[]> reports = new TreeMap<>();
@@ -69,6 +72,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       changed = fields.of("changed", changed);
       timer = fields.of("timer", timer);
       idle = fields.of("idle", idle);
+      ended = fields.of("ended", ended);
     }
   }
 
@@ -94,6 +98,10 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
   public void processElement(Digest digest, Context context, Collector<TableRow> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
+    if (digest.last()) {
+      end(digest, context.getCurrentKey(), now, out);
+      return;
+    }
     Window window = state.get(() -> new Window(stride, now));
     MergeFunction.refuseOther(window.sums.stride(), stride);
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
@@ -134,13 +142,28 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
     window.timer = 0;
     look(key, window, start, now, out);
-    int keep = MergeFunction.keepMinutes(start + windowMs, window.touched, windowMs);
-    if (!window.changed && ++window.idle > keep) {
+    if (!window.changed && ++window.idle > MergeFunction.KEEP_MINUTES) {
       state.forget();
       return;
     }
     schedule(context, window, start, now);
     state.keep(window);
+  }
+
+  private void end(Digest digest, String key, long now, Collector<TableRow> out) throws Exception {
+    Window window = state.get();
+    if (window == null) {
+      return;
+    }
+    window.ended |= Buckets.bit(digest.bucket());
+    if (window.ended != Buckets.ALL) {
+      state.keep(window);
+      return;
+    }
+    if (window.changed) {
+      write(key, window, digest.window(), now, out);
+    }
+    state.forget();
   }
 
   private void look(String key, Window window, long start, long now, Collector<TableRow> out) {
@@ -149,9 +172,12 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     boolean settled = now - window.touched >= MergeFunction.SETTLE_MS;
     boolean first = window.said == 0 && (complete || waited);
     boolean again = window.said > 0 && settled && now - window.said >= AGAIN_MS;
-    if (!window.changed || (!first && !again)) {
-      return;
+    if (window.changed && (first || again)) {
+      write(key, window, start, now, out);
     }
+  }
+
+  private void write(String key, Window window, long start, long now, Collector<TableRow> out) {
     long reported = Long.MAX_VALUE;
     long expected = 0;
     for (long[] report : window.reports.values()) {
@@ -202,6 +228,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       Window copy = new Window(from.sums.stride(), from.began);
       copy.sums.addAll(from.sums.cells(), 0, from.sums.size() * from.sums.stride(), 1);
       copy.last = from.last;
+      copy.ended = from.ended;
       from.reports.forEach((start, report) -> copy.reports.put(start, report.clone()));
       copy.written = LISTS.copy(from.written);
       copy.touched = from.touched;

@@ -92,6 +92,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private final long answerMs;
   private final int maxEntries;
   private final List<Digester> digesters;
+  private final long spanMs;
 
   private transient MapState<Long, WindowState> windows;
   private transient KeyedValue<Over> over;
@@ -117,14 +118,21 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
    * Creates the function.
    *
    * @param maxEntries of all buckets of all subtasks
+   * @param span the window of those jobs that add up the digests of several windows
    */
   WindowFunction(
-      Duration window, Duration delay, Duration answer, int maxEntries, List<Digester> digesters) {
+      Duration window,
+      Duration delay,
+      Duration answer,
+      int maxEntries,
+      List<Digester> digesters,
+      Duration span) {
     windowMs = window.toMillis();
     delayMs = delay.toMillis();
     answerMs = answer.toMillis();
     this.maxEntries = maxEntries;
     this.digesters = new ArrayList<>(digesters);
+    spanMs = span.toMillis();
   }
 
   @Override
@@ -188,8 +196,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       case MARK ->
           progress.mark(
               message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
+      case READ -> progress.read(message.probe(), (int) data[0], data[1], now);
       case ENROLLED -> {
-        progress.list(Enrolment.names(message.probe()), now);
+        long[] newest = Arrays.copyOfRange(data, 1, data.length);
+        progress.list(Enrolment.names(message.probe()), data[0], newest, now);
         progress.advance(now);
       }
     }
@@ -204,7 +214,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   private void schedule(Context context, long now) throws Exception {
-    if (!windows.isEmpty()) {
+    if (!windows.isEmpty() || !Over.of(over).open().isEmpty()) {
       timer.setNext(context.timerService(), now, TICK_MS);
     }
   }
@@ -291,8 +301,44 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.remove(entry.getKey());
       }
     }
+    endSpans(ordered, known, clock, bucket, out);
     hold(bucket, weight(ordered));
     tryAgain.remove(bucket);
+  }
+
+  /** Ends the spans that no window can change any more. */
+  private void endSpans(
+      TreeMap<Long, WindowState> ordered, Over known, long clock, int bucket, Collector<Digest> out)
+      throws Exception {
+    List<Map.Entry<Long, String>> ending = new ArrayList<>();
+    known
+        .open()
+        .headMap(Math.floorDiv(clock - KEEP_MS, spanMs))
+        .forEach(
+            (number, probes) ->
+                probes.stream()
+                    .filter(probe -> !isOpen(probe, number * spanMs, ordered, known))
+                    .forEach(probe -> ending.add(Map.entry(number, probe))));
+    for (Map.Entry<Long, String> span : ending) {
+      known.endSpan(span.getValue(), span.getKey());
+      for (int job = 0; job < digesters.size(); job++) {
+        if (digesters.get(job).sums() > 0) {
+          out.collect(Digest.last(job, span.getValue(), span.getKey() * spanMs, bucket));
+        }
+      }
+    }
+    if (!ending.isEmpty()) {
+      over.keep(known);
+    }
+  }
+
+  /** Whether a window of the span that begins then may still get data of a probe, or of all. */
+  private boolean isOpen(String probe, long span, TreeMap<Long, WindowState> ordered, Over known) {
+    return ordered.subMap(span, span + spanMs).entrySet().stream()
+        .anyMatch(
+            window ->
+                (probe.isEmpty() || window.getValue().probes.containsKey(probe))
+                    && !known.has(probe, window.getKey() / windowMs));
   }
 
   /** Emits the digests of one window that are due, and ends the window when it is over. */
@@ -311,11 +357,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     WindowState after = ordered.get(end);
     StreamClock.Ending ending = StreamClock.Ending.of(clock, start, windowMs, window.began);
     boolean far = ending.far();
-    boolean waited = clock >= ending.whole() + delayMs;
+    boolean waited = !far && clock >= ending.whole() + delayMs;
     int reported = progress.reported(end);
     WindowState.Look look = new WindowState.Look(reported, progress.turn());
     window.look = look;
-    if (!waited) {
+    if (!waited && !far) {
       look.atClock(ending.whole() + delayMs);
       if (reported == 0 && !window.told) { // nothing can be due
         return;
@@ -342,7 +388,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         window.entries -= log.entries;
         flows.settle(log);
         window.entries += log.entries;
-        say(probe.getKey(), start, bucket, complete, 1, log.said, out);
+        say(probe.getKey(), start, bucket, complete, 1, log.said, known, out);
         leave(log.said, late(), judging(after, end, probe.getKey(), known), after);
         log.said.said(complete, now);
         said = true;
@@ -358,11 +404,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         said = true;
       }
     } else {
-      boolean ready = complete || (waited && !far);
-      if (ready && window.all.due(true, reported, now, AGAIN_MS)) {
+      if ((complete || waited) && window.all.due(true, reported, now, AGAIN_MS)) {
         int expected = Math.max(progress.expected(), reported);
         load(bucket, true, List.copyOf(window.probes.values()), said(before, ""));
-        say("", start, bucket, reported, expected, window.all, out);
+        say("", start, bucket, reported, expected, window.all, known, out);
         byte[] late = window.shared(late());
         leave(window.all, late, judging(after, end, "", known), after);
         window.all.said(reported, now);
@@ -371,6 +416,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       look.again(window.all, reported, AGAIN_MS);
     }
     if (said) {
+      over.keep(known);
       window.told = true;
       window.weigh();
       windows.put(start, window);
@@ -378,8 +424,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.put(end, after);
       }
     }
-    boolean allSaid = far || (window.all.at != 0 && !window.all.changed);
-    if (allSaid && !probesChanged && !isOver(start, window, known)) {
+    boolean allSaid = window.all.at != 0 && !window.all.changed && !probesChanged;
+    if ((far || allSaid) && !isOver(start, window, known)) {
       long until = ending.keptFrom(window.touched) + KEEP_MS;
       if (clock >= until) {
         end(start, window, known, far, bucket, out);
@@ -467,11 +513,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       int reported,
       int expected,
       Said said,
-      Collector<Digest> out) {
+      Over known,
+      Collector<Digest> out)
+      throws Exception {
     for (int job = 0; job < digesters.size(); job++) {
       Digester digester = digesters.get(job);
       long[] data = digester.digest(flows);
       if (digester.sums() > 0) {
+        if (!known.openSpan(probe, Math.floorDiv(start, spanMs))) {
+          late.inc(flows.size());
+          continue;
+        }
         Sums difference = new Sums(digester.sums() - Sums.KEY);
         difference.addAll(data, 0, data.length, 1);
         long[] sent = Compressed.numbers(said.sums);
@@ -497,14 +549,18 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Ends a window. One that is far ahead stays open over all probes if it has no digest: other
-   * probes reach it later.
+   * Ends a window. Of one that is far ahead, all stays open that has no digest: its time comes
+   * later, and other probes reach it then.
    */
   private void end(
       long start, WindowState window, Over known, boolean far, int bucket, Collector<Digest> out)
       throws Exception {
-    for (String probe : window.probes.keySet()) {
-      end(probe, start, known, bucket, out);
+    for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
+      if (!far || probe.getValue().said.at != 0) {
+        end(probe.getKey(), start, known, bucket, out);
+      } else {
+        late.inc(probe.getValue().entries);
+      }
     }
     if (window.all.at != 0) {
       end("", start, known, bucket, out);

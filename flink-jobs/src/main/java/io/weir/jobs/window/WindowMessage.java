@@ -40,7 +40,12 @@ record WindowMessage(
      * received the record, see {@link RawMessage#appended}.
      */
     MARK,
-    /** The enrolled probes. */
+    /**
+     * The jobs have read a worker's messages up to some time. Data: worker, and when the broker
+     * received the newest of them.
+     */
+    READ,
+    /** The enrolled probes. Data: when Kafka was asked, and {@link Enrolment#newest}. */
     ENROLLED
   }
 
@@ -48,7 +53,12 @@ record WindowMessage(
     return new WindowMessage(Kind.MARK, bucket, probe, 0, 0, 0, data, NONE);
   }
 
-  static WindowMessage enrolled(int bucket, String names) {
-    return new WindowMessage(Kind.ENROLLED, bucket, names, 0, 0, 0, NONE, NONE);
+  static WindowMessage read(int bucket, String probe, int worker, long appended) {
+    long[] data = {worker, appended};
+    return new WindowMessage(Kind.READ, bucket, probe, 0, 0, 0, data, NONE);
+  }
+
+  static WindowMessage enrolled(int bucket, String names, long[] data) {
+    return new WindowMessage(Kind.ENROLLED, bucket, names, 0, 0, 0, data, NONE);
   }
 }

@@ -50,10 +50,13 @@ public final class Windows {
     DataStream<WindowMessage> enrolled =
         named("window-enrolled", WindowMessage.TYPE, enrolments.flatMap(new Enrolled()));
     List<Digester> digesters = new ArrayList<>();
+    Duration span = window;
     for (WindowJob job : jobs) {
       digesters.add(job.digester());
+      span = job.digester().sums() > 0 ? job.window() : span;
     }
-    WindowFunction function = new WindowFunction(window, delay, answer, maxEntries, digesters);
+    WindowFunction function =
+        new WindowFunction(window, delay, answer, maxEntries, digesters, span);
     SingleOutputStreamOperator<Digest> digests =
         named(
                 "window-buckets",
@@ -100,8 +103,12 @@ public final class Windows {
     @Override
     public void flatMap(Enrolment enrolment, Collector<WindowMessage> out) {
       String names = enrolment.names();
+      long[] newest = enrolment.newest(false);
+      long[] data = new long[1 + newest.length];
+      data[0] = enrolment.at();
+      System.arraycopy(newest, 0, data, 1, newest.length);
       for (int bucket : buckets) {
-        out.collect(WindowMessage.enrolled(bucket, names));
+        out.collect(WindowMessage.enrolled(bucket, names, data));
       }
     }
   }

@@ -30,7 +30,8 @@ class MeansTest {
 
   private void accept(Means means, long start, int length, List<Counted> counters, long now) {
     MeansMessage message =
-        new MeansMessage("alpha", -1, "alpha", 0, 1, start, length, RawMessage.NO_TIME, counters);
+        new MeansMessage(
+            "alpha", -1, "alpha", 0, 1, start, length, RawMessage.NO_TIME, counters, new long[0]);
     means.accept(message, now, (cause, count) -> dropped.merge(cause, count, Integer::sum));
     means.tick("alpha", now, DELAY, rows::add);
   }
@@ -133,7 +134,8 @@ class MeansTest {
     Means means = new Means();
     for (String probe : probes) {
       MeansMessage message =
-          new MeansMessage("/0", -1, probe, 0, 1, BASE, 10_000, RawMessage.NO_TIME, labels(0));
+          new MeansMessage(
+              "/0", -1, probe, 0, 1, BASE, 10_000, RawMessage.NO_TIME, labels(0), new long[0]);
       means.accept(message, BASE + 10_000, (cause, count) -> {});
     }
     means.forget(removed); // its windows still need it
@@ -164,13 +166,15 @@ class MeansTest {
 
   /** Octets of the scope over all probes after two days, in which Kafka lists alpha alone. */
   private static long octetsAfterDays(String... began) throws Exception {
-    Enrolment.Probe alpha = new Enrolment.Probe("alpha", new long[] {0}, new long[] {1});
+    Enrolment.Probe alpha =
+        new Enrolment.Probe("alpha", new long[] {0}, new long[] {1}, new long[0], new long[0]);
     try (Stage<MeansMessage, TableRow> means = stage()) {
       for (long start = BASE; start < BASE + 2 * 86_400_000; start += 600_000) {
         means.time(start + 10_000);
         for (String probe : start == BASE ? began : new String[] {"alpha"}) {
           means.give(
-              new MeansMessage("/0", -1, probe, 0, 1, start, 10_000, start + 10_000, labels(1)));
+              new MeansMessage(
+                  "/0", -1, probe, 0, 1, start, 10_000, start + 10_000, labels(1), new long[0]));
         }
         means.give(MeansMessage.enrolled("/0", new Enrolment(start, List.of(alpha))));
         for (long second = 20; second < 600; second += 20) {
@@ -194,7 +198,8 @@ class MeansTest {
         long start = BASE + day * 86_400_000;
         means.time(start + 10_000);
         means.give(
-            new MeansMessage("alpha", -1, "alpha", 0, 1, start, 10_000, start + 10_000, labels(1)));
+            new MeansMessage(
+                "alpha", -1, "alpha", 0, 1, start, 10_000, start + 10_000, labels(1), new long[0]));
         Set<Object> spans = new HashSet<>();
         for (long second = 10; second < 60; second++) {
           means.time(start + second * 1_000).forEach(row -> spans.add(row.get("window_s")));

@@ -37,7 +37,8 @@ class LedgerFunctionTest {
   private void lists(long from, long to, long end) throws Exception {
     for (long at = from; at < to; at += 5_000) {
       rows.addAll(ledger.time(at));
-      Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {end});
+      Enrolment.Probe probe =
+          new Enrolment.Probe("alpha", new long[1], new long[] {end}, new long[0], new long[0]);
       rows.addAll(ledger.giveAll(LedgerStages.enrolled(new Enrolment(at, List.of(probe)))));
     }
   }

@@ -42,7 +42,8 @@ class PackedIntervalsTest {
   }
 
   private void look() throws Exception {
-    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {sequence});
+    Enrolment.Probe probe =
+        new Enrolment.Probe("alpha", new long[1], new long[] {sequence}, new long[0], new long[0]);
     for (LedgerEvent event : LedgerStages.enrolled(new Enrolment(now, List.of(probe)))) {
       ledger.accept(event, now, 20_000, false, rows::add);
     }

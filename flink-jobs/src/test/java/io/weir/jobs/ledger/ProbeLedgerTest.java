@@ -29,7 +29,8 @@ class ProbeLedgerTest {
   private static final long GRACE = 20_000;
 
   private static LedgerEvent ends(long at, long end) {
-    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {end});
+    Enrolment.Probe probe =
+        new Enrolment.Probe("alpha", new long[1], new long[] {end}, new long[0], new long[0]);
     return LedgerStages.enrolled(new Enrolment(at, List.of(probe))).get(0);
   }
 
@@ -421,7 +422,8 @@ class ProbeLedgerTest {
   }
 
   private static LedgerEvent look(long at) {
-    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[2], new long[2]);
+    Enrolment.Probe probe =
+        new Enrolment.Probe("alpha", new long[2], new long[2], new long[0], new long[0]);
     return LedgerStages.enrolled(new Enrolment(at, List.of(probe))).get(0);
   }
 

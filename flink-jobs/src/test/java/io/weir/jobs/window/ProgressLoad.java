@@ -26,7 +26,8 @@ public final class ProgressLoad implements AutoCloseable {
             Duration.ofSeconds(15),
             Duration.ofSeconds(10),
             maxEntries,
-            List.of(flows -> new long[0]));
+            List.of(flows -> new long[0]),
+            WINDOW);
     buckets =
         Stage.keyed(
             () -> new KeyedProcessOperator<>(function),
@@ -38,7 +39,8 @@ public final class ProgressLoad implements AutoCloseable {
   /** States the enrolled probes. */
   public void enrolled(List<String> probes) throws Exception {
     for (int bucket : Buckets.IDS) {
-      buckets.give(WindowMessage.enrolled(bucket, String.join("\n", probes)));
+      buckets.give(
+          WindowMessage.enrolled(bucket, String.join("\n", probes), new long[1 + probes.size()]));
     }
   }
 
@@ -59,13 +61,17 @@ public final class ProgressLoad implements AutoCloseable {
   public int flush(boolean marks) throws Exception {
     int count = 0;
     for (WindowMessage message : waiting) {
-      if ((message.kind() == WindowMessage.Kind.MARK) == marks) {
+      if (isMark(message) == marks) {
         buckets.give(message);
         count++;
       }
     }
-    waiting.removeIf(message -> (message.kind() == WindowMessage.Kind.MARK) == marks);
+    waiting.removeIf(message -> isMark(message) == marks);
     return count;
+  }
+
+  private static boolean isMark(WindowMessage message) {
+    return message.kind() == WindowMessage.Kind.MARK || message.kind() == WindowMessage.Kind.READ;
   }
 
   /** Lets the buckets' timers fire; returns the number of digests. */

@@ -17,6 +17,10 @@ class ProgressTest {
     progress.mark("alpha", worker, 2, epoch, until, NOW, NOW);
   }
 
+  private void list(List<String> names, long at) {
+    progress.list(names, at, new long[names.size()], at);
+  }
+
   @Test
   void anAgentThatRestartsIsCompleteByItsNewRun() {
     for (int worker = 0; worker < 2; worker++) {
@@ -53,13 +57,13 @@ class ProgressTest {
     List<String> one = List.of("alpha");
     mark(0, 7, 30);
     progress.mark("beta", 0, 2, 7, 30, NOW, NOW);
-    progress.list(both, NOW);
-    progress.list(one, NOW + 1);
-    progress.list(one, NOW + Retired.AFTER_MS);
+    list(both, NOW);
+    list(one, NOW + 1);
+    list(one, NOW + Retired.AFTER_MS);
     assertTrue(progress.knows("beta"));
     assertEquals(2, progress.reported(Long.MIN_VALUE));
     long turn = progress.turn();
-    progress.list(one, NOW + Retired.AFTER_MS + 1);
+    list(one, NOW + Retired.AFTER_MS + 1);
     assertFalse(progress.knows("beta"));
     assertEquals(1, progress.reported(Long.MIN_VALUE));
     assertTrue(progress.turn() > turn, "windows are looked at again");
@@ -74,10 +78,10 @@ class ProgressTest {
     progress.mark("beta", 0, 1, 7, 30, NOW, NOW);
     assertFalse(over.forget(progress), "no list has arrived yet");
     for (long at : new long[] {NOW, NOW + Retired.AFTER_MS - 1}) {
-      progress.list(List.of("alpha"), at);
+      list(List.of("alpha"), at);
       assertFalse(over.forget(progress));
     }
-    progress.list(List.of("alpha"), NOW + Retired.AFTER_MS);
+    list(List.of("alpha"), NOW + Retired.AFTER_MS);
     assertTrue(over.forget(progress));
     assertFalse(over.has("beta", 5));
     assertTrue(over.has("", 5) && over.has("alpha", 5));

@@ -29,7 +29,8 @@ public final class WindowStages {
         Stage.keyed(
             () ->
                 new KeyedProcessOperator<>(
-                    new WindowFunction(WINDOW, DELAY, ANSWER, maxEntries, List.of(job.digester()))),
+                    new WindowFunction(
+                        WINDOW, DELAY, ANSWER, maxEntries, List.of(job.digester()), job.window())),
             WindowMessage::bucket,
             Types.INT,
             Digest.TYPE);
