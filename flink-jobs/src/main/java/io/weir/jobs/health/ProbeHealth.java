@@ -75,7 +75,7 @@ final class ProbeHealth {
       worker.batch(event, found);
     } else if (event.kind() == LedgerEvent.Kind.CLOSING) {
       ClosingRecord record = ClosingRecord.parseFrom(event.body());
-      run.closing(event, record);
+      run.closing(event, record, now);
       worker.closing(event, record, now, found);
       found.closing(event, record);
     }

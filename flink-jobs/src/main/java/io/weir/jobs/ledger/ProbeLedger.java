@@ -9,7 +9,10 @@ import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Comparator;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
@@ -56,7 +59,7 @@ final class ProbeLedger {
       case BATCH -> write(event.probe(), event.worker(), worker.batch(event, now), now, out);
       case REPEAT -> worker.repeat(event, now);
       case CLOSING -> {
-        run.closing(event, ClosingRecord.parseFrom(event.body()));
+        run.closing(event, ClosingRecord.parseFrom(event.body()), now);
         write(event.probe(), event.worker(), worker.closing(event, now), now, out);
       }
       default -> {
@@ -107,7 +110,7 @@ final class ProbeLedger {
           boolean stopped = run.isOfFile() ? worker.stopped : worker.stoppedAt(start);
           LedgerState state = stopped ? LedgerState.STOPPED : LedgerState.MISSING;
           if (!worker.declared.contains(start / 1000)) {
-            out.accept(nothing(event.probe(), number, start, state, now));
+            out.accept(nothing(event.probe(), number, worker, start, state, now));
             worker.declared.addRange(start / 1000, (start + length) / 1000 - 1);
             rows++;
           }
@@ -125,20 +128,22 @@ final class ProbeLedger {
       Interval interval = worker.intervals.get(start);
       if (interval != null) {
         worker.written(start);
-        out.accept(row(probe, number, start, interval, now));
+        out.accept(row(probe, number, worker, start, interval, now));
       }
     }
   }
 
-  private TableRow nothing(String probe, int worker, long start, LedgerState state, long now) {
+  private TableRow nothing(
+      String probe, int number, WorkerLedger worker, long start, LedgerState state, long now) {
     Interval empty = new Interval(run.length());
     empty.version = 1;
-    TableRow row = row(probe, worker, start, empty, now);
+    TableRow row = row(probe, number, worker, start, empty, now);
     row.cells()[Table.LEDGER.index("state")] = state.number();
     return row;
   }
 
-  private static TableRow row(String probe, int worker, long start, Interval interval, long now) {
+  private static TableRow row(
+      String probe, int number, WorkerLedger worker, long start, Interval interval, long now) {
     Sums sums = new Sums();
     long publishedBatches = 0;
     long publishedRecords = 0;
@@ -160,7 +165,9 @@ final class ProbeLedger {
     long interfaceCounters = 0;
     long names = 0;
     ClosingRecord last = ClosingRecord.getDefaultInstance();
-    for (Map.Entry<Long, Part> entry : interval.parts.entrySet()) {
+    List<Map.Entry<Long, Part>> parts = new ArrayList<>(interval.parts.entrySet());
+    parts.sort(Comparator.comparingLong(entry -> worker.rank(entry.getKey())));
+    for (Map.Entry<Long, Part> entry : parts) {
       Part part = entry.getValue();
       if (part.closing != null) {
         last = part.closing;
@@ -207,7 +214,7 @@ final class ProbeLedger {
       missingSequences = missingSequences.length == 0 ? part.missingSequences : missingSequences;
       interfacePackets += part.interfacePackets;
       interfaceOctets += part.interfaceOctets;
-      newest = Math.max(newest, entry.getKey());
+      newest = entry.getKey();
       epochs++;
     }
     exporters.add(reports); // once all closing records have named theirs
@@ -215,7 +222,7 @@ final class ProbeLedger {
       start / 1000,
       interval.length,
       probe,
-      worker,
+      number,
       interval.version,
       interval.state().number(),
       newest,

@@ -37,6 +37,19 @@ final class Run {
   /** Whether the ledger has received this run's messages from the first one on. */
   final boolean fromStart;
 
+  /**
+   * When the run began, ms: at its epoch, or, if the agent's clock was ahead, when the broker
+   * received its first message, less an interval. {@link Long#MAX_VALUE} in a state of an earlier
+   * version.
+   */
+  long began = Long.MAX_VALUE;
+
+  /**
+   * Ranks the runs of a worker by their age: the epoch, or, if that is not higher, one more than
+   * the rank of the run before; 0 in a state of an earlier version.
+   */
+  long rank;
+
   final RangeSet seen = new RangeSet(MAX_RANGES);
 
   /** Closing records by sequence number. */

@@ -6,10 +6,12 @@ import io.weir.jobs.ledger.Run.Closed;
 import io.weir.jobs.message.Idle;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.RunOrder;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -50,6 +52,9 @@ final class WorkerLedger {
   /** Epoch of the newest run, 0 if there was none. */
   long epoch;
 
+  /** When the newest run's last message came, as {@link RunOrder#heard} states it. */
+  private long heard;
+
   /** Whether the newest run announced its stop. */
   boolean stopped;
 
@@ -86,13 +91,32 @@ final class WorkerLedger {
    * then.
    */
   boolean stoppedAt(long start) {
-    Map.Entry<Long, Run> run = runs.floorEntry(start * 1000); // an epoch is a time in µs
+    Map.Entry<Long, Run> run =
+        runs.entrySet().stream()
+            .filter(entry -> began(entry.getKey(), entry.getValue()) <= start)
+            .max(Comparator.comparingLong(WorkerLedger::rank))
+            .orElse(null);
     Map.Entry<Long, Closed> closed = run == null ? null : run.getValue().closings.lastEntry();
     if (closed == null || !closed.getValue().record().getLast()) {
       return false;
     }
     return closed.getValue().start() < start
         || closed.getValue().record().getSource().startsWith("file:");
+  }
+
+  /** When a run began, ms. */
+  private static long began(long epoch, Run run) {
+    return Math.min(epoch / 1000, run.began); // an epoch is a time in µs
+  }
+
+  private static long rank(Map.Entry<Long, Run> run) {
+    return Math.max(run.getKey(), run.getValue().rank);
+  }
+
+  /** Rank of the run with this epoch: that of a newer run is higher. */
+  long rank(long epochOf) {
+    Run run = runs.get(epochOf);
+    return run == null ? epochOf : Math.max(epochOf, run.rank);
   }
 
   /**
@@ -122,7 +146,7 @@ final class WorkerLedger {
    */
   Collection<Long> batch(LedgerEvent event, long now) {
     TreeSet<Long> due = new TreeSet<>();
-    Run run = run(event, due);
+    Run run = run(event, false, now, due);
     run.seen.add(event.sequence());
     Interval interval = interval(event, now);
     if (interval == null) {
@@ -157,8 +181,8 @@ final class WorkerLedger {
   /** A closing record came. Returns the intervals whose rows must be written immediately. */
   Collection<Long> closing(LedgerEvent event, long now) throws InvalidProtocolBufferException {
     TreeSet<Long> due = new TreeSet<>();
-    Run run = run(event, due);
     ClosingRecord record = ClosingRecord.parseFrom(event.body());
+    Run run = run(event, record.getLast(), now, due);
     run.seen.add(event.sequence());
     ClosingRecord kept = record.toBuilder().clearLoad().clearExporters().build();
     run.addClosing(event.sequence(), new Closed(event.interval(), event.length(), kept));
@@ -174,7 +198,7 @@ final class WorkerLedger {
       changed(event.interval(), interval);
       due.add(event.interval());
     }
-    due.addAll(late(event, record, now));
+    due.addAll(late(event, run, record, now));
     due.addAll(between(event.epoch(), run, event.sequence()));
     due.addAll(between(event.epoch(), run, run.closings.higherKey(event.sequence())));
     return due;
@@ -184,8 +208,9 @@ final class WorkerLedger {
    * Applies a closing record's data on earlier intervals. Returns the starts of the intervals that
    * it changed.
    */
-  private Collection<Long> late(LedgerEvent event, ClosingRecord record, long now) {
+  private Collection<Long> late(LedgerEvent event, Run run, ClosingRecord record, long now) {
     List<Long> changed = new ArrayList<>();
+    long began = began(event.epoch(), run);
     for (LateInterval late : record.getLateList()) {
       long start = late.getIntervalStartMs();
       Interval interval = interval(start, event.length(), now);
@@ -197,7 +222,7 @@ final class WorkerLedger {
       part.lateRecords += late.getRecords();
       part.latePackets += late.getVolume().getPackets();
       part.lateOctets += late.getVolume().getOctets();
-      part.beforeRun = start + event.length() <= event.epoch() / 1000; // an epoch is a time in µs
+      part.beforeRun = start + event.length() <= began;
       changed(start, interval);
       changed.add(start);
     }
@@ -289,36 +314,51 @@ final class WorkerLedger {
   }
 
   /**
-   * The run of a message; if it is a new run, the open intervals of older runs will not get a
-   * closing record any more.
+   * The run of a message; if it is newer than the known ones, the open intervals of those will not
+   * get a closing record any more. {@code last} is whether the message announces the run's stop.
    */
-  private Run run(LedgerEvent event, Collection<Long> due) {
+  private Run run(LedgerEvent event, boolean last, long now, Collection<Long> due) {
+    long came = event.came(now);
+    boolean newer = RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard);
     Run run = runs.get(event.epoch());
     if (run == null) {
-      boolean newer = event.epoch() > epoch;
-      run = new Run(event.sequence() == 0 || (reported() && newer));
+      run = new Run(event.sequence() == 0 || (reported() && event.epoch() > epoch));
+      if (runs.size() >= MAX_RUNS) {
+        runs.remove(
+            Collections.min(runs.entrySet(), Comparator.comparingLong(WorkerLedger::rank))
+                .getKey());
+      }
+      long started = event.epoch() / 1000;
+      run.began = started <= came ? started : came - event.length();
       runs.put(event.epoch(), run);
-      if (runs.size() > MAX_RUNS) {
-        runs.pollFirstEntry();
-      }
-      if (newer) {
-        epoch = event.epoch();
-        stopped = false;
-        for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
-          for (Map.Entry<Long, Part> part : entry.getValue().parts.entrySet()) {
-            if (part.getKey() < epoch
-                && part.getValue().closing == null
-                && !part.getValue().abandoned) {
-              part.getValue().abandoned = true;
-              changed(entry.getKey(), entry.getValue());
-              due.add(entry.getKey());
-            }
-          }
-        }
-        due.remove(event.interval()); // the new run will close it
-      }
+    }
+    if (newer) {
+      run.rank = Math.max(event.epoch(), reported() ? rank(epoch) + 1 : 0);
+      epoch = event.epoch();
+      heard = 0;
+      stopped = false;
+      abandonOthers(due);
+      due.remove(event.interval()); // the new run will close it
+    }
+    if (event.epoch() == epoch) {
+      heard = RunOrder.heard(heard, came, last);
     }
     return run;
+  }
+
+  /** Notes that only the newest run may still close intervals. */
+  private void abandonOthers(Collection<Long> due) {
+    for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
+      for (Map.Entry<Long, Part> part : entry.getValue().parts.entrySet()) {
+        if (part.getKey() != epoch
+            && part.getValue().closing == null
+            && !part.getValue().abandoned) {
+          part.getValue().abandoned = true;
+          changed(entry.getKey(), entry.getValue());
+          due.add(entry.getKey());
+        }
+      }
+    }
   }
 
   /** The interval of a message, null if the ledger no longer keeps it. */
@@ -355,22 +395,27 @@ final class WorkerLedger {
   }
 
   /**
-   * Restores the part of the run that closed an empty interval, which is the first run that reached
-   * the interval.
+   * Restores the part of the run that closed an empty interval: the newest one that had begun by
+   * then and reached the interval.
    */
   private void closeEmpty(long start, Interval interval) {
-    long by = epoch;
+    Map.Entry<Long, Run> by =
+        runs.entrySet().stream()
+            .filter(entry -> began(entry.getKey(), entry.getValue()) < start + interval.length)
+            .filter(entry -> reached(entry.getValue(), start))
+            .max(Comparator.comparingLong(WorkerLedger::rank))
+            .orElse(null);
     ClosingRecord.Builder closing = ClosingRecord.newBuilder();
-    for (Map.Entry<Long, Run> run : runs.entrySet()) {
-      Map.Entry<Long, Closed> last = run.getValue().closings.lastEntry();
-      if (last != null && last.getValue().start() >= start) {
-        by = run.getKey();
-        closing.setAgentVersion(last.getValue().record().getAgentVersion());
-        closing.setSource(last.getValue().record().getSource());
-        break;
-      }
+    if (by != null) {
+      ClosingRecord last = by.getValue().closings.lastEntry().getValue().record();
+      closing.setAgentVersion(last.getAgentVersion()).setSource(last.getSource());
     }
-    interval.part(by).closing = closing.build();
+    interval.part(by == null ? epoch : by.getKey()).closing = closing.build();
+  }
+
+  private static boolean reached(Run run, long start) {
+    Map.Entry<Long, Closed> last = run.closings.lastEntry();
+    return last != null && last.getValue().start() >= start;
   }
 
   private void changed(long start, Interval interval) {

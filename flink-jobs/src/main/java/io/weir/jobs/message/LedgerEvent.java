@@ -61,6 +61,16 @@ public record LedgerEvent(
     ENROLMENT
   }
 
+  /** When the broker received the message, or, if that is unknown, when it was read. */
+  public long came(long read) {
+    return appended == RawMessage.NO_TIME ? read : appended;
+  }
+
+  /** End of the message's interval, ms from 1970. */
+  public long until() {
+    return interval + length;
+  }
+
   /** A message with a known position and unknown content. */
   public static LedgerEvent read(String probe, int worker, long offset, long appended) {
     return new LedgerEvent(Kind.READ, probe, worker, 0, 0, 0, 0, offset, appended, 0, 0, 0, EMPTY);

@@ -8,14 +8,23 @@ public final class NewestRun {
   private static final int DEFAULT_LENGTH = 10_000;
 
   private long epoch;
+
+  /** When its newest closing record came, as {@link RunOrder#heard} states it. */
+  private long heard;
+
   private int length = DEFAULT_LENGTH;
   private int workers;
   private boolean file;
 
-  /** Takes in a closing record. */
-  public void closing(LedgerEvent event, ClosingRecord record) {
-    if (event.epoch() >= epoch) {
+  /** Takes in a closing record, which is read at {@code now}, ms from 1970. */
+  public void closing(LedgerEvent event, ClosingRecord record, long now) {
+    long came = event.came(now);
+    if (RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard)) {
       epoch = event.epoch();
+      heard = 0;
+    }
+    if (event.epoch() == epoch) {
+      heard = RunOrder.heard(heard, came, record.getLast());
       length = event.length();
       workers = Math.max(1, record.getWorkers());
       file = record.getSource().startsWith("file:");

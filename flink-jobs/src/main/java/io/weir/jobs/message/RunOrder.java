@@ -1,0 +1,83 @@
+package io.weir.jobs.message;
+
+/**
+ * Decides which of two runs of an agent's worker is the newer one. The caller keeps two numbers of
+ * the newest run that it knows: the epoch, and {@code heard}, which {@link #heard} computes; and it
+ * asks {@link #isNewer} about each message. Both methods only compare numbers.
+ *
+ * <pre>
+ *   if (RunOrder.isNewer(epoch, until, appended, known.epoch, known.heard)) {
+ *     known = a new run with this epoch, whose heard is 0
+ *   }
+ *   if (epoch == known.epoch) {
+ *     known.heard = RunOrder.heard(known.heard, appended, closing.getLast());
+ *   }
+ * </pre>
+ *
+ * <p>An epoch is the time of the run's start by the agent's clock, and an agent that keeps its
+ * state begins each run with a higher one. So a higher epoch is newer. A lower one may be either of
+ * two things:
+ *
+ * <ul>
+ *   <li>a new run of an agent that lost its state, after a run whose clock was ahead;
+ *   <li>leftovers of an older run, which come while the newer run sends, or long after their
+ *       interval: dead letters that someone replays, or the spool of another host.
+ * </ul>
+ *
+ * <p>So a run with a lower epoch is the newer one if the known run has announced its stop or has
+ * been silent for {@link #SILENT_MS}, unless the message comes later than {@link #LATE_MS} after
+ * its interval. If that is wrong, the next message of the run with the higher epoch corrects it. If
+ * a run with a lower epoch begins within a minute after the known one was killed, its first
+ * messages count as leftovers; then it is the newer one, because only messages of the known run
+ * count against its silence.
+ *
+ * <p>Times are those at which the broker received messages, so that a restart or a delay of the
+ * jobs changes no decision. Where the broker's time is unknown ({@link RawMessage#NO_TIME}), pass
+ * the time of reading.
+ */
+public final class RunOrder {
+  /**
+   * How long a run that has announced no stop must be silent until one with a lower epoch may
+   * follow.
+   */
+  public static final long SILENT_MS = 60_000;
+
+  /**
+   * How late after its interval a message of a new run with a lower epoch may come: later ones are
+   * leftovers, and say nothing about the agent now.
+   */
+  public static final long LATE_MS = 3_600_000;
+
+  private RunOrder() {}
+
+  /**
+   * Whether a message belongs to a newer run than the known one.
+   *
+   * @param epoch of the message
+   * @param until end of the message's interval, ms from 1970
+   * @param appended when the broker received the message, ms from 1970
+   * @param known epoch of the newest run so far, 0 if there is none
+   * @param heard the newest run's value of {@link #heard}; 0 if it is unknown, in a state of an
+   *     earlier version, for example: the run then counts as silent
+   */
+  public static boolean isNewer(long epoch, long until, long appended, long known, long heard) {
+    if (epoch >= known) {
+      return epoch > known;
+    }
+    boolean over = heard <= 0 || appended - heard >= SILENT_MS;
+    return over && appended - until <= LATE_MS;
+  }
+
+  /**
+   * When the broker received the newest message of the newest run, ms from 1970; negative if the
+   * run has announced its stop. To compare two such values, take {@link Math#abs}.
+   *
+   * @param heard the value before, 0 at the run's first message
+   * @param appended when the broker received this message of the run
+   * @param last whether this message is a closing record that announces the stop
+   */
+  public static long heard(long heard, long appended, boolean last) {
+    long newest = Math.max(Math.abs(heard), appended);
+    return last || heard < 0 ? -newest : newest;
+  }
+}
