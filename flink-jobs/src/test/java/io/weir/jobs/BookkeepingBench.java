@@ -108,7 +108,7 @@ public final class BookkeepingBench {
     for (int number = 0; number < probes; number++) {
       long[] end = new long[WORKERS];
       Arrays.fill(end, offset);
-      all.add(new Enrolment.Probe(probe(number), new long[WORKERS], end, new long[0], new long[0]));
+      all.add(new Enrolment.Probe(probe(number), new long[WORKERS], end));
     }
     return new Enrolment(now, all);
   }

@@ -1,5 +1,6 @@
 package io.weir.jobs.filters;
 
+import io.weir.jobs.message.RunOrder;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Form;
@@ -21,8 +22,8 @@ final class Heard {
   static final long ACTIVE_MS = 300_000;
 
   /**
-   * By worker: the newest run, the end of the newest interval of that run, ms, and the worker's
-   * numbers for {@link StreamClock}.
+   * By worker: the newest run, the end of the newest interval of that run, ms, when that run was
+   * heard ({@link RunOrder#heard}), and the worker's numbers for {@link StreamClock}.
    */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 
@@ -35,22 +36,20 @@ final class Heard {
   }
 
   /**
-   * Notes that a worker's counters of an interval arrived; ignores those of an older run. Returns
-   * the worker.
+   * Notes that a worker's counters of an interval came to the broker; ignores those of an older
+   * run. Returns the worker.
    */
-  long[] mark(int worker, long epoch, long end, int intervalMs) {
+  long[] mark(int worker, long epoch, long end, int intervalMs, long came) {
     length = intervalMs;
-    long[] known = workers.get(worker);
-    if (known == null) {
-      known = new long[StreamClock.NUMBERS];
+    long[] known = workers.computeIfAbsent(worker, key -> new long[StreamClock.NUMBERS]);
+    if (RunOrder.isNewer(epoch, end, came, known[0], known[2])) {
       known[0] = epoch;
       known[1] = end;
-      workers.put(worker, known);
-    } else if (epoch > known[0]) {
-      known[0] = epoch;
-      known[1] = end;
-    } else if (epoch == known[0]) {
+      known[2] = 0;
+    }
+    if (epoch == known[0]) {
       known[1] = Math.max(known[1], end);
+      known[2] = RunOrder.heard(known[2], came, false);
     }
     return known;
   }

@@ -154,7 +154,7 @@ final class Means {
     long[] worker =
         probes
             .computeIfAbsent(message.probe(), key -> new Heard())
-            .mark(message.worker(), message.epoch(), end, message.length());
+            .mark(message.worker(), message.epoch(), end, message.length(), message.came(now));
     clock.heard(worker, message.appended(), now);
     MeansWindow base = window(Span.HALF_MINUTE, message, clockNow, now, dropped);
     List<MeansWindow> into = new ArrayList<>();

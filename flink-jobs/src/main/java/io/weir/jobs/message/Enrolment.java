@@ -23,8 +23,12 @@ public record Enrolment(long at, List<Probe> probes) {
    * @param newest when the broker received its newest message, ms from 1970; 0 if there is none
    * @param newestCounters the same for the topic of counters
    */
-  public record Probe(
-      String name, long[] begin, long[] end, long[] newest, long[] newestCounters) {}
+  public record Probe(String name, long[] begin, long[] end, long[] newest, long[] newestCounters) {
+    /** A probe of whose newest messages nothing is known. */
+    public Probe(String name, long[] begin, long[] end) {
+      this(name, begin, end, new long[0], new long[0]);
+    }
+  }
 
   /** For each probe the number of partitions, and when the newest message of each came. */
   public long[] newest(boolean counters) {

@@ -22,24 +22,23 @@ import java.util.stream.Stream;
  * messages of all known workers have been read, or some seconds have passed since the first. It
  * never goes backwards.
  *
- * <p>A worker is an array of {@link #NUMBERS} numbers, of which this class uses those from {@link
- * #CAME} on; they are 0 until a message of the worker is read. A known worker must keep its array.
- * The clock searches the workers only when a message of the one furthest behind was read, that
- * worker has fallen silent, or a list came, so that a message costs about the same for any number
- * of workers.
+ * <p>A worker is an array of {@link #NUMBERS} numbers, of which this class uses the last three;
+ * they are 0 until a message of the worker is read. A known worker must keep its array. The clock
+ * searches the workers only when a message of the one furthest behind was read, that worker has
+ * fallen silent, or a list came, so that a message costs about the same for any number of workers.
  */
 public final class StreamClock {
   /** Length of a worker's array. */
-  public static final int NUMBERS = 5;
+  public static final int NUMBERS = 6;
 
   /** Of a worker: when the broker received the newest message that the jobs have read. */
-  public static final int CAME = 2;
+  private static final int CAME = 3;
 
   /** How long the jobs had been reading ({@link #active}) when they read that message. */
-  private static final int READ = 3;
+  private static final int READ = 4;
 
   /** When the broker received the newest message that Kafka has, as far as known. */
-  private static final int NEWEST = 4;
+  private static final int NEWEST = 5;
 
   /** A worker is behind if its newest message came this much later than the newest one read. */
   private static final long BEHIND_MS = 15_000;

@@ -1,7 +1,9 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.message.Retired;
+import io.weir.jobs.message.RunOrder;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.FieldSerializer;
 import java.util.HashMap;
@@ -25,6 +27,9 @@ final class Progress {
 
   /** Index of the end of a worker's last closed window. */
   private static final int UNTIL = 1;
+
+  /** Index of when its run was heard, see {@link RunOrder#heard}. */
+  private static final int HEARD = 2;
 
   /** A probe: the number of its workers, and the data known about each. */
   private static final class Probe {
@@ -67,11 +72,19 @@ final class Progress {
 
   private final transient Retired retired = new Retired();
 
-  /**
-   * Notes that a worker has closed its intervals up to {@code until}. Closing records of an older
-   * run are ignored.
-   */
-  void mark(String name, int worker, int workers, long epoch, long until, long appended, long now) {
+  /** A mark of a worker, see {@link WindowMessage.Kind#MARK}. */
+  record Mark(int worker, int workers, long epoch, long until, long appended, boolean last) {
+    static Mark of(long[] data) {
+      return new Mark((int) data[0], (int) data[1], data[2], data[3], data[4], data[5] != 0);
+    }
+
+    private long came(long now) {
+      return appended == RawMessage.NO_TIME ? now : appended;
+    }
+  }
+
+  /** Notes that a worker has closed its intervals; closing records of an older run are ignored. */
+  void mark(String name, Mark mark, long now) {
     advance(now);
     Probe probe = probes.get(name);
     if (probe == null) {
@@ -81,30 +94,29 @@ final class Progress {
     }
     long before = probe.until;
     count(probe, -1);
-    if (epoch >= probe.epoch) {
-      probe.epoch = epoch;
-      probe.workers = Math.max(1, workers);
-    }
-    long[] known = probe.known.computeIfAbsent(worker, key -> of(epoch, until));
-    if (epoch > known[EPOCH]) {
+    long came = mark.came(now);
+    long epoch = mark.epoch;
+    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[StreamClock.NUMBERS]);
+    boolean newer = RunOrder.isNewer(epoch, mark.until, came, known[EPOCH], known[HEARD]);
+    if (newer) {
       known[EPOCH] = epoch;
-      known[UNTIL] = until;
-    } else if (epoch == known[EPOCH]) {
-      known[UNTIL] = Math.max(known[UNTIL], until);
+      known[UNTIL] = mark.until;
+      known[HEARD] = 0;
+    }
+    if (epoch == known[EPOCH]) {
+      known[UNTIL] = Math.max(known[UNTIL], mark.until);
+      known[HEARD] = RunOrder.heard(known[HEARD], came, mark.last);
+    }
+    if (newer || epoch >= probe.epoch) {
+      probe.epoch = epoch;
+      probe.workers = Math.max(1, mark.workers);
     }
     probe.until = probe.closed();
     count(probe, 1);
     if (probe.until < before) {
       turn++;
     }
-    clock.heard(known, appended, now);
-  }
-
-  private static long[] of(long epoch, long until) {
-    long[] worker = new long[StreamClock.NUMBERS];
-    worker[EPOCH] = epoch;
-    worker[UNTIL] = until;
-    return worker;
+    clock.heard(known, mark.appended, now);
   }
 
   /**
@@ -144,9 +156,9 @@ final class Progress {
   }
 
   private static long[] newer(long[] one, long[] other) {
-    boolean further =
-        one[EPOCH] != other[EPOCH] ? one[EPOCH] > other[EPOCH] : one[UNTIL] > other[UNTIL];
-    return further ? one : other;
+    long first = Math.abs(one[HEARD]);
+    long second = Math.abs(other[HEARD]);
+    return (first != second ? first > second : one[UNTIL] > other[UNTIL]) ? one : other;
   }
 
   /**

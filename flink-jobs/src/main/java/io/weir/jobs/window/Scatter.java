@@ -268,7 +268,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
               closing.getWorkers(),
               message.getEpoch(),
               until,
-              appended));
+              appended,
+              closing.getLast() ? 1 : 0));
     }
   }
 

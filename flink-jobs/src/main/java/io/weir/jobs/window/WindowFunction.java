@@ -193,9 +193,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         add(message, context.getCurrentKey(), progress.advance(now), now);
         schedule(context, now);
       }
-      case MARK ->
-          progress.mark(
-              message.probe(), (int) data[0], (int) data[1], data[2], data[3], data[4], now);
+      case MARK -> progress.mark(message.probe(), Progress.Mark.of(data), now);
       case READ -> progress.read(message.probe(), (int) data[0], data[1], now);
       case ENROLLED -> {
         long[] newest = Arrays.copyOfRange(data, 1, data.length);

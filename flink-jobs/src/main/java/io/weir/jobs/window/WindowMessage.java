@@ -36,8 +36,8 @@ record WindowMessage(
     PART,
     /**
      * A worker has closed its intervals up to some time. Data: worker, number of the probe's
-     * workers, epoch, end of the last closed interval (ms), and the time at which the broker
-     * received the record, see {@link RawMessage#appended}.
+     * workers, epoch, end of the last closed interval (ms), the time at which the broker received
+     * the record (see {@link RawMessage#appended}), and 1 if the record is the run's last.
      */
     MARK,
     /**

@@ -166,8 +166,7 @@ class MeansTest {
 
   /** Octets of the scope over all probes after two days, in which Kafka lists alpha alone. */
   private static long octetsAfterDays(String... began) throws Exception {
-    Enrolment.Probe alpha =
-        new Enrolment.Probe("alpha", new long[] {0}, new long[] {1}, new long[0], new long[0]);
+    Enrolment.Probe alpha = new Enrolment.Probe("alpha", new long[] {0}, new long[] {1});
     try (Stage<MeansMessage, TableRow> means = stage()) {
       for (long start = BASE; start < BASE + 2 * 86_400_000; start += 600_000) {
         means.time(start + 10_000);

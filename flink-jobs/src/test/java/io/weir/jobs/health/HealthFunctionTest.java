@@ -36,8 +36,7 @@ class HealthFunctionTest {
   private void answers(long fromSeconds, long toSeconds) throws Exception {
     for (long at = BASE + 1000 * fromSeconds; at < BASE + 1000 * toSeconds; at += 5_000) {
       alerts.addAll(health.time(at));
-      Enrolment.Probe probe =
-          new Enrolment.Probe("alpha", new long[1], new long[1], new long[0], new long[0]);
+      Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[1]);
       for (LedgerEvent event : LedgerStages.enrolled(new Enrolment(at, List.of(probe)))) {
         alerts.addAll(health.give(event));
       }

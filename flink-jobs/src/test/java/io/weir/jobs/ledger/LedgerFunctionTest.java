@@ -37,8 +37,7 @@ class LedgerFunctionTest {
   private void lists(long from, long to, long end) throws Exception {
     for (long at = from; at < to; at += 5_000) {
       rows.addAll(ledger.time(at));
-      Enrolment.Probe probe =
-          new Enrolment.Probe("alpha", new long[1], new long[] {end}, new long[0], new long[0]);
+      Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {end});
       rows.addAll(ledger.giveAll(LedgerStages.enrolled(new Enrolment(at, List.of(probe)))));
     }
   }

@@ -42,8 +42,7 @@ class PackedIntervalsTest {
   }
 
   private void look() throws Exception {
-    Enrolment.Probe probe =
-        new Enrolment.Probe("alpha", new long[1], new long[] {sequence}, new long[0], new long[0]);
+    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {sequence});
     for (LedgerEvent event : LedgerStages.enrolled(new Enrolment(now, List.of(probe)))) {
       ledger.accept(event, now, 20_000, false, rows::add);
     }

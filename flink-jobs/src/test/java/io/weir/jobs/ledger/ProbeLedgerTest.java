@@ -29,8 +29,7 @@ class ProbeLedgerTest {
   private static final long GRACE = 20_000;
 
   private static LedgerEvent ends(long at, long end) {
-    Enrolment.Probe probe =
-        new Enrolment.Probe("alpha", new long[1], new long[] {end}, new long[0], new long[0]);
+    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[1], new long[] {end});
     return LedgerStages.enrolled(new Enrolment(at, List.of(probe))).get(0);
   }
 
@@ -422,8 +421,7 @@ class ProbeLedgerTest {
   }
 
   private static LedgerEvent look(long at) {
-    Enrolment.Probe probe =
-        new Enrolment.Probe("alpha", new long[2], new long[2], new long[0], new long[0]);
+    Enrolment.Probe probe = new Enrolment.Probe("alpha", new long[2], new long[2]);
     return LedgerStages.enrolled(new Enrolment(at, List.of(probe))).get(0);
   }
 

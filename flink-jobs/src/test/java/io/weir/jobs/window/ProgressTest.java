@@ -14,7 +14,7 @@ class ProgressTest {
   private final Progress progress = new Progress();
 
   private void mark(int worker, long epoch, long until) {
-    progress.mark("alpha", worker, 2, epoch, until, NOW, NOW);
+    progress.mark("alpha", new Progress.Mark(worker, 2, epoch, until, NOW, false), NOW);
   }
 
   private void list(List<String> names, long at) {
@@ -51,12 +51,29 @@ class ProgressTest {
     assertEquals(1, progress.reported(60));
   }
 
+  /** An agent that began while its clock was ahead begins again with the right time. */
+  @Test
+  void aRunWithALowerEpochCountsOnceTheOneBeforeIsSilent() {
+    progress.mark("alpha", new Progress.Mark(0, 1, 8, NOW, NOW, false), NOW);
+    progress.mark("alpha", new Progress.Mark(0, 1, 7, NOW + 30_000, NOW + 30_000, false), NOW);
+    assertFalse(progress.complete("alpha", NOW + 30_000), "leftovers of an older run");
+    progress.mark("alpha", new Progress.Mark(0, 1, 7, NOW + 60_000, NOW + 60_000, false), NOW);
+    assertTrue(progress.complete("alpha", NOW + 60_000));
+  }
+
+  @Test
+  void aRunWithALowerEpochCountsAtOnceAfterTheLastRecordOfTheOneBefore() {
+    progress.mark("alpha", new Progress.Mark(0, 1, 8, NOW, NOW, true), NOW);
+    progress.mark("alpha", new Progress.Mark(0, 1, 7, NOW + 30_000, NOW + 1_000, false), NOW);
+    assertTrue(progress.complete("alpha", NOW + 30_000));
+  }
+
   @Test
   void aProbeThatHasBeenRemovedIsForgotten() {
     List<String> both = List.of("alpha", "beta");
     List<String> one = List.of("alpha");
     mark(0, 7, 30);
-    progress.mark("beta", 0, 2, 7, 30, NOW, NOW);
+    progress.mark("beta", new Progress.Mark(0, 2, 7, 30, NOW, false), NOW);
     list(both, NOW);
     list(one, NOW + 1);
     list(one, NOW + Retired.AFTER_MS);
@@ -75,7 +92,7 @@ class ProgressTest {
     Over over = new Over();
     List.of("", "alpha", "beta").forEach(name -> over.add(name, 5));
     mark(0, 7, 30);
-    progress.mark("beta", 0, 1, 7, 30, NOW, NOW);
+    progress.mark("beta", new Progress.Mark(0, 1, 7, 30, NOW, false), NOW);
     assertFalse(over.forget(progress), "no list has arrived yet");
     for (long at : new long[] {NOW, NOW + Retired.AFTER_MS - 1}) {
       list(List.of("alpha"), at);
