@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from weir.config import octets
+from weir.config import Stack, octets
 from weir.storage.forecast import full_day, law_first, show_octets, sizes
-from weir.storage.partitions import Partition, due, due_columns, span
+from weir.storage.partitions import Disk, Partition, budget, due, due_columns, shortage, span
 from weir.storage.times import DAY_S
 
 NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
@@ -146,6 +148,14 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
         ("flows", "20261121"),
         ("flows", "20261122"),
     ]
+
+
+def test_copies_of_a_store_take_nothing_from_its_budget() -> None:
+    """What a backup's snapshot holds alone is free again when the backup ends."""
+    stack = cast(Stack, SimpleNamespace(config=SimpleNamespace(storage=SimpleNamespace(budget=""))))
+    before, dropped = Disk(10_000, 400, 0), Disk(10_000, 400, 3_000)
+    assert budget(stack, dropped, 6_000) == budget(stack, before, 9_000)
+    assert (shortage(before), shortage(dropped)) == (100, 0)
 
 
 TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts"]

@@ -16,11 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir import jobs_state
+from weir import jobs_state, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
-from weir.long_statements import DROP_ANY
 from weir.migrations import checksums, define, migrate, refuse_others
 from weir.services import all_services
 from weir.stages import Stages
@@ -58,12 +57,12 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
     pause: stop the jobs with a savepoint while the tables are cloned, and keep their state. `restore` refuses an
     interrupted backup. Raises WeirError.
     """
-    with _store(stack, stages, with_kafka=pause and jobs_state.left(stack)) as store:
+    with snapshot.alone(stack), _store(stack, stages, with_kafka=pause and jobs_state.left(stack)) as store:
         place = _place(store, directory)
         if _is_local(store) and directory.exists() and any(directory.iterdir()):
             raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
-        snapshot = f"{store.database}_snapshot"
-        _drop(store, snapshot)
+        clones = snapshot.of_backup(store.database)
+        snapshot.drop(store, clones)
         try:
             with service.alone(stack):  # hourly rows and notes on them belong together
                 # Records that arrive meanwhile are at worst counted and not there: their hour is only rolled up again.
@@ -74,23 +73,23 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
                     # A restored table does not know the token of a block that a kill interrupted: it would take it twice.
                     hours.finish(store)
                     tables = [table for table in tables if not hours.is_staged(table)]
-                store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
+                store.execute(f"CREATE DATABASE {clones} ENGINE = Atomic", database="")
                 with jobs_state.held(stack, stages, pause=pause) as jobs:
                     stages.begin("snapshot")
                     for table in tables:
-                        store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
+                        store.execute(f"CREATE TABLE {clones}.{table} CLONE AS {store.database}.{table}", database="")
                         # Merges would join rows of the clone after the count.
-                        store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
+                        store.execute(f"SYSTEM STOP MERGES {clones}.{table}", database="")
                     stages.done("snapshot", f"{len(tables)} tables")
             facts = "" if isinstance(jobs, str) else jobs_state.describe(jobs)
-            entries = _count(store, snapshot, tables, stages)
-            _write_manifest(store, snapshot, entries, jobs_state.checksum(facts) if facts else "")
-            listed = ", ".join(f"TABLE {snapshot}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
+            entries = _count(store, clones, tables, stages)
+            _write_manifest(store, clones, entries, jobs_state.checksum(facts) if facts else "")
+            listed = ", ".join(f"TABLE {clones}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
             settings = f" SETTINGS base_backup = {_place(store, base)}" if base else ""
             stages.begin("write")
             _run(store, f"BACKUP {listed} TO {place}{settings}", directory, stages, "write")
         finally:
-            _drop(store, snapshot)
+            snapshot.drop(store, clones)
         if isinstance(jobs, str):
             return Result(entries, [f"It holds no state of the jobs and no offsets: {jobs}."])
         jobs_state.write(jobs, facts, directory)
@@ -104,7 +103,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
     force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
     it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
-    with _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
+    with snapshot.alone(stack), _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
         held = {} if force or check else _held(store)
         if held:
             most = max(held, key=lambda table: held[table])
@@ -112,8 +111,8 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
                 f"the store is not empty: {most} has {held[most]:,} rows",
                 hint="--force replaces it with the backup; its rows are then lost",
             )
-        beside = f"{store.database}_restore"
-        _drop(store, beside)
+        beside = snapshot.of_restore(store.database)
+        snapshot.drop(store, beside)
         try:
             entries, checksum = _bring(store, directory, beside, stages)
             facts = jobs_state.verify(directory, checksum)
@@ -126,7 +125,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
                     if facts:
                         jobs_state.put(stack, facts)
         finally:
-            _drop(store, beside)
+            snapshot.drop(store, beside)
     return Result(entries, lines)
 
 
@@ -221,10 +220,6 @@ def _held(store: ClickHouse) -> dict[str, int]:
         database="",
     )
     return {row["table"]: row["n"] for row in rows if row["table"] not in _FILLED}
-
-
-def _drop(store: ClickHouse, database: str) -> None:
-    store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **DROP_ANY)
 
 
 # ---- the manifest ----

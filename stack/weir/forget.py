@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from weir import kafka
+from weir import kafka, snapshot
 from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
 from weir.schema import retention
@@ -178,7 +178,7 @@ def elsewhere() -> list[str]:
         f"Kafka keeps the agents' messages, and the jobs read them again only if you configure it (flink.start: earliest): {kept}.",
         "The jobs write their open windows within minutes, and a host that is still active is seen again: run the command again.",
         "An agent's spool holds messages that Kafka has not accepted yet, at most spool.max, and sends them when Kafka is back.",
-        "Earlier backups hold it: make a new one, and delete the old.",
+        "Earlier backups hold it, and one that is being written: make a new one, and delete the old.",
         "The engine removes replaced files after some 8 minutes. Cached answers of the dashboards are at most 15 s old.",
         "Rows that count a network (unanswered scans of a /24 or /48) or the remainder of a list stay: they name no host.",
         "The ledger counts stored records from the rows themselves: it now shows the removed ones as a loss.",
@@ -253,12 +253,13 @@ def _check(store: ClickHouse, own: str, wanted: Network) -> None:
 
 def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
     """Every table that keeps rows, including the system's logs, with its columns that can hold addresses of `own`'s
-    range."""
+    range; none of a copy that a backup or a restore is making, because removals would wait for the merges that it stopped."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
         "INNER JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
-        "WHERE t.engine LIKE '%MergeTree' AND c.default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY database, table, c.position",
+        "WHERE t.engine LIKE '%MergeTree' AND c.default_kind NOT IN ('ALIAS', 'EPHEMERAL') "
+        f"AND c.database NOT IN {snapshot.names(store.database)} ORDER BY database, table, c.position",
         database="",
         **_SETTINGS,
     )

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from weir import config
+from weir import config, snapshot
 from weir.clickhouse import ClickHouse
 from weir.config import Stack
 from weir.schema import retention
@@ -65,10 +65,18 @@ class Partition:
 
 @dataclass(frozen=True)
 class Disk:
-    """Total and free octets of the store's disk."""
+    """Octets of the store's disk: total, free, and those that only a copy of the store holds, which a backup or a restore
+    drops when it ends."""
 
     total: int
     free: int
+    copies: int = 0
+
+    @property
+    def left(self) -> int:
+        """Octets that are free once the copies are dropped. Until then, to drop a partition that a copy holds, too, frees
+        nothing: by the free octets alone, the budget would fall with each drop."""
+        return self.free + self.copies
 
 
 @dataclass(frozen=True)
@@ -149,13 +157,23 @@ def disk(admin: ClickHouse) -> Disk:
         "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks"
         f" WHERE name IN (SELECT disk_name FROM system.parts WHERE database = '{admin.database}' AND active)"
     )[0]
-    return Disk(row["total"], row["free"])
+    return Disk(row["total"], row["free"], _held_by_copies(admin))
+
+
+def _held_by_copies(admin: ClickHouse) -> int:
+    """Octets of parts that only copies of the store hold: clones share the files of parts that the store still has."""
+    own = f"SELECT hash_of_all_files FROM system.parts WHERE database = '{admin.database}' AND active"
+    row = admin.rows(
+        "SELECT sum(bytes_on_disk) AS octets FROM system.parts"
+        f" WHERE database IN {snapshot.names(admin.database)} AND active AND hash_of_all_files NOT IN ({own})"
+    )[0]
+    return int(row["octets"])
 
 
 def budget(stack: Stack, space: Disk, used: int) -> int:
     """Octets that the store may use: as configured, else nine tenths of the space that is free or already the store's."""
     configured = stack.config.storage.budget
-    return config.octets(configured) if configured else (space.free + used) * 9 // 10
+    return config.octets(configured) if configured else (space.left + used) * 9 // 10
 
 
 def kept_days(stack: Stack) -> dict[str, float]:
@@ -166,7 +184,7 @@ def kept_days(stack: Stack) -> dict[str, float]:
 
 def shortage(space: Disk) -> int:
     """Octets to drop, regardless of the tiers' shares, so that a twentieth of the disk is free."""
-    return max(space.total // 20 - space.free, 0)
+    return max(space.total // 20 - space.left, 0)
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float, short: int = 0) -> list[Dropped]:

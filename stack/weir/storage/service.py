@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import signal
 import threading
 import time
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 
 import prometheus_client
 
+from weir import locks, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -39,9 +39,7 @@ from weir.storage.times import iso, seconds
 @contextmanager
 def alone(stack: Stack) -> Iterator[None]:
     """Wait for and hold the lock that lets only one process of this stack change the store's tiers."""
-    stack.prepare()
-    with (stack.run / "storage.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locks.held(stack, "storage"):
         yield
 
 
@@ -59,6 +57,8 @@ def keep(
     with alone(stack):
         end_left(admin)
         try:
+            for name in snapshot.drop_left(stack, admin):
+                yield f"dropped {name}: a backup or a restore that was killed left it"
             _write_hours(admin, moment, causes)
             for day, table, rows in roll_up(admin, now=moment, all_now=False):
                 yield f"rolled up {day} into {table}: {rows:,} rows"

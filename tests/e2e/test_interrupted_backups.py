@@ -1,0 +1,105 @@
+"""Backups and restores of the store alone that are interrupted or killed, or meet another: they leave the store as it was,
+and nothing that would make retention drop more or a removal wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from rich.console import Console
+
+from harness import Killed, LoneStore, emptied, keep
+from hourly_truth import EVENING, NOW, flows
+from weir import backup, forget, snapshot
+from weir.clickhouse import ClickHouse, connect
+from weir.errors import WeirError
+from weir.stages import Stages
+from weir.storage import hours
+from weir.storage.partitions import disk
+
+ONLY_STORE = True
+
+
+@pytest.fixture
+def store(stack: LoneStore) -> Iterator[ClickHouse]:
+    """The store with 100 records, while commands back up and restore it alone."""
+    admin = emptied(stack)
+    admin.execute(flows(EVENING, 100))
+    list(hours.roll_up(admin, all_now=True))
+
+    @contextmanager
+    def lone(*_: object, **__: object) -> Iterator[ClickHouse]:
+        yield connect(stack.stack, "admin", patience=None)
+
+    with mock.patch.object(backup, "_store", lone), mock.patch.object(backup, "_quiet", lone):
+        yield admin
+
+
+@pytest.fixture
+def stages() -> Iterator[Stages]:
+    with Stages(Console(quiet=True)) as quiet:
+        yield quiet
+
+
+def kill(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def killed_backup(stack: LoneStore, folder: Path, stages: Stages) -> None:
+    """A backup that ends without cleaning up while it counts."""
+    with (
+        mock.patch.object(backup, "_count", kill),
+        mock.patch.object(snapshot, "drop"),
+        pytest.raises(Killed),
+    ):
+        backup.backup(stack.stack, folder, stages, pause=False)
+
+
+def databases(store: ClickHouse) -> set[str]:
+    names = snapshot.names(store.database)
+    return {row["name"] for row in store.rows("SELECT name FROM system.databases", database="") if row["name"] in names}
+
+
+def test_retention_drops_the_snapshot_of_a_killed_backup(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    killed_backup(stack, tmp_path / "killed", stages)
+    assert databases(store) == {"weir_snapshot"}
+    with snapshot.alone(stack.stack):
+        keep(stack, store, NOW)
+    assert databases(store) == {"weir_snapshot"}, "it belongs to the process that holds the lock"
+    before = disk(store)
+    store.execute("ALTER TABLE flows DELETE WHERE src_port < 2050", mutations_sync="2")
+    assert disk(store).copies > before.copies, "what only the snapshot holds will be free again"
+    assert any("weir_snapshot" in line for line in keep(stack, store, NOW))
+    assert databases(store) == set()
+    assert disk(store).copies == 0
+
+
+def test_a_removal_does_not_wait_for_a_snapshot(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    """Merges of its tables are stopped, so that no removal from them would end."""
+    killed_backup(stack, tmp_path / "killed", stages)
+    impatient, wanted = connect(stack.stack, "admin", patience=30), forget.network("10.0.0.1")
+    forget.forget(impatient, wanted, stages, forget.search(impatient, wanted, stages))
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+
+
+def test_of_two_backups_at_once_the_second_is_refused(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    count = backup._count
+
+    def meanwhile(*given: object) -> list[backup.Entry]:
+        with pytest.raises(WeirError, match="another backup or restore"):
+            backup.backup(stack.stack, tmp_path / "second", stages, pause=False)
+        return count(*given)  # type: ignore[arg-type]
+
+    with mock.patch.object(backup, "_count", meanwhile):
+        backup.backup(stack.stack, tmp_path / "first", stages, pause=False)
+    backup.restore(stack.stack, tmp_path / "first", stages, check=True)
