@@ -15,6 +15,9 @@ from weir.config import Stack
 from weir.errors import WeirError
 from weir.long_statements import DROP_ANY
 
+#: A table of the database `restoring` that says how to put the store's own tables back: while it is there, so are they.
+ORIGINALS = "originals"
+
 
 def of_backup(database: str) -> str:
     """The clones of the tables of a database, which a backup reads."""
@@ -44,9 +47,15 @@ def drop(store: ClickHouse, database: str) -> None:
 
 
 def drop_left(stack: Stack, store: ClickHouse) -> list[str]:
-    """Drop the copies that a killed backup or restore left, whose files nothing else would free; returns their
-    names."""
-    rows = store.rows(f"SELECT name FROM system.databases WHERE name = '{of_backup(store.database)}'", database="")
+    """Drop the copies that a killed backup or restore left, whose files nothing else would free; returns their names. A copy
+    with the store's own tables stays: the next restore puts them back.
+    """
+    listed = ", ".join(f"'{name}'" for name in names(store.database))
+    rows = store.rows(
+        f"SELECT name FROM system.databases WHERE name IN ({listed}) AND name NOT IN"
+        f" (SELECT database FROM system.tables WHERE name = '{ORIGINALS}')",
+        database="",
+    )
     with ExitStack() as held:
         try:
             held.enter_context(alone(stack))

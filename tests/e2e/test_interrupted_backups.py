@@ -4,7 +4,7 @@ and nothing that would make retention drop more or a removal wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from harness import Killed, LoneStore, emptied, keep
+from harness import Killed, LoneStore, before_each_statement, emptied, keep
 from hourly_truth import EVENING, NOW, flows
 from weir import backup, forget, snapshot
 from weir.clickhouse import ClickHouse, connect
@@ -103,3 +103,64 @@ def test_of_two_backups_at_once_the_second_is_refused(
     with mock.patch.object(backup, "_count", meanwhile):
         backup.backup(stack.stack, tmp_path / "first", stages, pause=False)
     backup.restore(stack.stack, tmp_path / "first", stages, check=True)
+
+
+def after(exchanges: int, error: type[BaseException]) -> Callable[[str], None]:
+    """Raise an error before the next exchange of tables."""
+
+    def count(sql: str) -> None:
+        nonlocal exchanges
+        exchanges -= "EXCHANGE TABLES" in sql
+        if exchanges < 0:
+            exchanges = 1000
+            raise error
+
+    return count
+
+
+def refuse_once(sql: str) -> None:
+    """A view of the restored tables cannot be made."""
+    if sql.startswith("CREATE OR REPLACE VIEW") and not refuse_once.__dict__.setdefault("done", False):
+        refuse_once.__dict__["done"] = True
+        raise WeirError("MEMORY_LIMIT_EXCEEDED", status=1)
+
+
+def killed_while_it_reads(sql: str) -> None:
+    if sql.startswith("RESTORE"):
+        raise Killed
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [(after(13, KeyboardInterrupt), KeyboardInterrupt), (refuse_once, WeirError), (after(13, Killed), Killed)],
+    ids=["Ctrl-C", "views", "kill"],
+)
+def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
+    stack: LoneStore,
+    store: ClickHouse,
+    stages: Stages,
+    tmp_path: Path,
+    how: Callable[[str], None],
+    error: type[BaseException],
+) -> None:
+    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    store.execute(flows(EVENING + 3600, 300))
+    list(hours.roll_up(store, all_now=True))
+
+    def restore(how: Callable[[str], None]) -> None:
+        with before_each_statement(how), pytest.raises(error):
+            backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
+
+    if error is Killed:
+        with mock.patch.object(backup, "_put_back"), mock.patch.object(snapshot, "drop"):
+            restore(how)
+        keep(stack, store, NOW)
+        assert databases(store) == {"weir_restore"}, "it holds the store's own tables"
+        how = killed_while_it_reads  # the next one puts them back first
+    restore(how)
+    assert databases(store) == set()
+    store.execute(flows(EVENING + 7200, 10))
+    list(hours.roll_up(store, all_now=True))
+    counts = {table: f"SELECT sum(t.records) AS n FROM {table} AS t" for table in ("arrivals", "flows_hourly")}
+    counts["flows"] = "SELECT count() AS n FROM flows"
+    assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 410)
