@@ -140,7 +140,9 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
     assert gone(800) == []
     # Raw records are beyond their half of the budget and go first, although rows of hours are a year older.
     assert gone(750) == [("flows", "20261114")]
-    assert gone(500) == [("flows", "20261114"), ("flows", "20261115"), ("flows_hourly", "2025-11-17")]
+    # Both orders of the hourly rows go together.
+    hourly = [("flows_hourly", "2025-11-17"), ("flows_hourly_by_destination", "2025-11-17")]
+    assert gone(500) == [("flows", "20261114"), ("flows", "20261115"), *hourly]
     # The present, the last day and daily rows stay, whatever the budget.
     left = [one for one in found if one not in [gone.partition for gone in due(found, DAYS, 0, NOW)]]
     assert [(one.table, one.name) for one in left] == [
@@ -148,6 +150,17 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
         ("flows", "20261121"),
         ("flows", "20261122"),
     ]
+
+
+def test_tables_that_hold_the_same_rows_lose_them_together() -> None:
+    """By age, too, although a removal or a restore may have made one of them anew."""
+    week = "2020-11-16"
+    pair = [
+        _partition("flows_hourly", week, written=NOW - 1200 * DAY_S),
+        _partition("flows_hourly_by_destination", week, written=NOW - DAY_S),
+    ]
+    assert due(pair, DAYS, 10**9, NOW) == []
+    assert [one.partition.table for one in due(pair, DAYS, 10**9, NOW + 1100 * DAY_S)] == [one.table for one in pair]
 
 
 def test_copies_of_a_store_take_nothing_from_its_budget() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Collection
@@ -199,19 +200,17 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     its share of the whole of `allowed`, and loses part of it only if the disk runs full, that is, until `short` octets
     (`shortage`) are free.
     """
-    out, left = [], []
-    for one in found:
+    out: list[Dropped] = []
+    left: list[_Unit] = []
+    for one in _units(found):
         tier_days = days.get(one.tier)
-        if tier_days is not None and one.end and one.age_s(now) > tier_days * DAY_S:
-            out.append(Dropped(one, "age"))
+        if tier_days is not None and one.age_s(now) > tier_days * DAY_S:
+            out += one.dropped("age")
         else:
             left.append(one)
     shares = {name: tier.share for name, tier in TIERS.items() if name in days and not tier.law}
     whole = sum(shares.values())
-    may_go = {
-        name: deque(one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S)
-        for name in shares
-    }
+    may_go = {name: deque(one for one in left if one.tier == name and one.ended(now) < now - DAY_S) for name in shares}
     taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
     fixed = sum(one.octets for one in left if one.tier not in shares)
     over = fixed + sum(taken.values()) - allowed
@@ -223,10 +222,43 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
         for name, share in shares.items():
             while may_go[name] and over > 0 and (of_shares or taken[name] * whole > room * share):
                 one = may_go[name].popleft()
-                out.append(Dropped(one, "budget"))
+                out += one.dropped("budget")
                 taken[name] -= one.octets
                 over -= one.octets
     return out
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Partitions that are dropped together: usually one, or those of one name if their tables hold the same rows."""
+
+    parts: tuple[Partition, ...]
+
+    @property
+    def tier(self) -> str:
+        return self.parts[0].tier
+
+    @property
+    def octets(self) -> int:
+        return sum(one.octets for one in self.parts)
+
+    def ended(self, now: float) -> float:
+        """As of a partition; for ever if they have no time."""
+        return max(one.ended(now) if one.end else math.inf for one in self.parts)
+
+    def age_s(self, now: float) -> float:
+        return min(one.age_s(now) if one.end else -math.inf for one in self.parts)
+
+    def dropped(self, why: str) -> list[Dropped]:
+        return [Dropped(one, why) for one in self.parts]
+
+
+def _units(found: list[Partition]) -> list[_Unit]:
+    together: dict[tuple[str, str], list[Partition]] = {}
+    for one in found:
+        of_tier = one.tier in TIERS and TIERS[one.tier].together
+        together.setdefault((one.tier if of_tier else one.table, one.name), []).append(one)
+    return [_Unit(tuple(parts)) for parts in together.values()]
 
 
 def due_columns(
