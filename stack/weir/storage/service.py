@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 
 import prometheus_client
 
@@ -18,6 +19,7 @@ from weir.forget import end_left
 from weir.storage import hours
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
+    TIERS,
     Partition,
     budget,
     columns_held,
@@ -55,8 +57,8 @@ def keep(
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
-        end_left(admin)
         try:
+            end_left(admin)
             for name in snapshot.drop_left(stack, admin):
                 yield f"dropped {name}: a backup or a restore that was killed left it"
             _write_hours(admin, moment, causes)
@@ -74,19 +76,17 @@ def keep(
         law = sum(one.octets for one in found if one.law)
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         dropped: set[Partition] = set()
+        stay: set[tuple[str, str]] = set()
         for gone in due(found, days, allowed, moment, shortage(space)):
             one = gone.partition
-            if one.table == "flows":
-                try:
-                    _before_drop(admin, one, moment)
-                except WeirError as error:
-                    failed = error  # its hourly rows are not written: it stays
-                    continue
-            elif one.tier == "hourly":
-                hours.close(admin, one.begin, one.end)
-            drop(admin, one)
-            if one.table == "flows":
-                hours.dropped(admin)
+            if (one.tier, one.name) in stay and TIERS[one.tier].together:
+                continue
+            try:
+                _drop(admin, one, moment)
+            except WeirError as error:
+                failed = error
+                stay.add((one.tier, one.name))
+                continue
             why = "older than its tier is kept" if gone.why == "age" else spent
             dropped.add(one)
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
@@ -111,16 +111,26 @@ def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -
             return
 
 
-def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
-    """Roll up the rest of a day of raw records; raises WeirError if that fails, so that the day is not dropped without
-    its hourly rows."""
+def _drop(admin: ClickHouse, one: Partition, now: float) -> None:
+    """Drop a partition once all that is kept for longer is made of it; raises WeirError if that fails."""
+    if one.table == "flows":
+        hours.drop_day(admin, one.day, _rolled_up(admin, one.day, now))
+        return
+    if one.tier == "hourly":
+        hours.close(admin, one.begin, one.end)
+    drop(admin, one)
+
+
+def _rolled_up(admin: ClickHouse, day: date, now: float) -> hours.Newest:
+    """Write the hourly rows of all records of a day; returns the newest block of these."""
     for _ in range(_ROUNDS):
-        for _ in hours.roll_up(admin, now, one.day, all_now=True):
+        last = hours.newest(admin, day)
+        for _ in hours.roll_up(admin, now, day, all_now=True):
             pass
         # More may have arrived meanwhile.
-        if not hours.changed(admin, one.day):
-            break
-    hours.drop_day(admin, one.day)
+        if not hours.changed(admin, day) and hours.newest(admin, day).block == last.block:
+            return last
+    raise WeirError(f"more and more records of {day} arrive: its raw records stay until the next round", status=1)
 
 
 def _of_which(law: int) -> str:
@@ -137,7 +147,7 @@ _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
     "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
-#: Maximum number of times that the hours of a day are written before the day is dropped, if more records keep arriving.
+#: How often the hours of a day are written before the day is dropped, if more records keep arriving.
 _ROUNDS = 5
 #: How often hourly rows are written, and how long one such run may last, in seconds.
 _HOURS_EVERY_S = 60

@@ -1,0 +1,130 @@
+"""Rounds of retention in the store alone that records, errors, kills and wrong clocks meet at the worst moment: nothing that
+was accepted is lost, and a list that is kept for ever is written before its source goes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pytest
+
+from harness import Killed, LoneStore, before_each_statement, emptied, keep
+from hourly_truth import DAY_S, EVENING, NOW, flows
+from weir.clickhouse import ClickHouse
+from weir.errors import WeirError
+from weir.storage import hours
+
+ONLY_STORE = True
+LATE = 5000
+#: No raw records are kept.
+DROPPING: dict[str, object] = {"raw_days": 0.00001}
+
+
+@pytest.fixture
+def store(stack: LoneStore, monkeypatch: pytest.MonkeyPatch) -> ClickHouse:
+    """The store without rows; the service takes what arrived just now."""
+    monkeypatch.setattr(hours, "_IN_FLIGHT_S", 0)
+    return emptied(stack)
+
+
+def day(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+
+
+def counted(store: ClickHouse) -> list[int]:
+    """Records in the hourly rows, in either order, and as many as the daily rows of their source make."""
+    sums = ("sum(h.records) AS n FROM flows_hourly", "sum(h.records) AS n FROM flows_hourly_by_destination")
+    hosts = "intDiv(sum(sent_octets), 100) AS n FROM hosts_daily"
+    return [int(store.rows(f"SELECT {one} AS h")[0]["n"]) for one in (*sums, hosts)]
+
+
+def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str], None]:
+    """Act before the first statement that begins so, once another was sent that begins with `after`."""
+    seen, done = not after, False
+
+    def at(sql: str) -> None:
+        nonlocal seen, done
+        if seen and not done and sql.startswith(begins):
+            done = True
+            act()
+        seen = seen or sql.startswith(after)
+
+    return at
+
+
+def refusing(*parts: str) -> Callable[[str], None]:
+    """The store refuses statements that hold all of these."""
+
+    def refuse(sql: str) -> None:
+        if all(part in sql for part in parts):
+            raise WeirError("MEMORY_LIMIT_EXCEEDED", status=1)
+
+    return refuse
+
+
+def kill() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    "when", ["before the drop", "before it, and merged", "after a kill before it", "after a kill behind it"]
+)
+def test_records_that_come_while_their_day_is_dropped_are_counted(
+    stack: LoneStore, store: ClickHouse, when: str
+) -> None:
+    store.execute(flows(EVENING, 100))
+
+    def late() -> None:
+        store.execute(flows(EVENING, 7, LATE))
+        if when == "before it, and merged":
+            store.execute("OPTIMIZE TABLE flows FINAL")
+
+    drop = "ALTER TABLE flows DROP PART"
+    moment = once("INSERT INTO hours", kill, drop) if when == "after a kill behind it" else once(drop, late)
+    with before_each_statement(once(drop, kill) if when == "after a kill before it" else moment):
+        try:
+            keep(stack, store, NOW + DAY_S, **DROPPING)
+        except Killed:
+            late()
+    for after in (400, 4000):
+        list(hours.roll_up(store, NOW + DAY_S + after))
+    assert counted(store) == [107] * 3
+    assert hours.changed(store) == []
+    keep(stack, store, NOW + 2 * DAY_S, **DROPPING)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+    assert counted(store) == [107] * 3
+
+
+def test_a_day_that_the_store_does_not_drop_holds_up_no_other(stack: LoneStore, store: ClickHouse) -> None:
+    for at in (EVENING - DAY_S, EVENING):
+        store.execute(flows(at, 50))
+    failed: dict[int, WeirError] = {}
+    refused = f"DROP PART '{day(EVENING - DAY_S).replace('-', '')}"
+    with before_each_statement(refusing(refused)):
+        with pytest.raises(WeirError, match="MEMORY_LIMIT_EXCEEDED"):
+            keep(stack, store, NOW + DAY_S, **DROPPING)
+        assert store.rows("SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) AS h FROM flows") == [
+            {"h": EVENING - DAY_S}
+        ]
+        store.execute(flows(EVENING + 3600, 20))
+        list(hours.roll_up(store, time.time() + 4000, failed=failed))
+        assert list(failed) == [EVENING - DAY_S], "named as one that fails"
+    assert counted(store) == [120] * 3
+    list(hours.roll_up(store, time.time() + 4000, failed=failed))
+    assert failed == {}
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 20}]
+
+
+def test_hourly_rows_that_were_not_dropped_take_late_records(stack: LoneStore, store: ClickHouse) -> None:
+    """The service is killed between its note that they go and their drop; then they may stay."""
+    store.execute(flows(EVENING - 20 * DAY_S, 100))
+    keep(stack, store, NOW + 400, raw_days=400)
+    with before_each_statement(once("ALTER TABLE flows_hourly DROP", kill)), suppress(Killed):
+        keep(stack, store, NOW + 400, raw_days=400, hourly_days=0.00001)
+    assert [one.state for one in hours.noted(store)] == ["closed"]
+    store.execute(flows(EVENING - 20 * DAY_S, 7, LATE))
+    keep(stack, store, NOW + 5000, raw_days=400)
+    assert counted(store) == [107] * 3
