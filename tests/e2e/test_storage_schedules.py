@@ -34,6 +34,14 @@ def day(at: int) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
 
 
+def windows(at: int) -> str:
+    """An INSERT of ten windows of a mix."""
+    return (
+        "INSERT INTO mixes (ts, window_s, scope, dimension, direction, rank, version, octets, packets, flows)"
+        f" SELECT {at} + 300 * number, 300, 'all', 'total', 'in', 1, 1, 1000, 1, 1 FROM numbers(10)"
+    )
+
+
 def counted(store: ClickHouse) -> list[int]:
     """Records in the hourly rows, in either order, and as many as the daily rows of their source make."""
     sums = ("sum(h.records) AS n FROM flows_hourly", "sum(h.records) AS n FROM flows_hourly_by_destination")
@@ -96,6 +104,43 @@ def test_records_that_come_while_their_day_is_dropped_are_counted(
     keep(stack, store, NOW + 2 * DAY_S, **DROPPING)
     assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
     assert counted(store) == [107] * 3
+
+
+@pytest.mark.parametrize("case", ["late records", "a backlog of hours"])
+def test_a_day_that_is_dropped_while_its_hours_wait_has_its_lists(
+    stack: LoneStore, store: ClickHouse, case: str
+) -> None:
+    old = EVENING - 20 * DAY_S
+    if case == "late records":
+        store.execute(flows(old, 30))
+        keep(stack, store, time.time() + 400, raw_days=30)
+    store.execute(flows(old, 30, LATE, "10.0.0.2"))
+    keep(stack, store, time.time() + 5, **DROPPING)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+    said = keep(stack, store, time.time() + 4000)
+    assert any("talkers_daily" in line for line in said)
+    for table in ("talkers_daily", "national_talkers_daily"):
+        sums = f"SELECT intDiv(sum(sent_octets), 100) AS n FROM {table} WHERE day = '{day(old)}'"
+        assert store.rows(sums) == [{"n": counted(store)[2]}], table
+    assert keep(stack, store, time.time() + 4000) == [], "written once"
+
+
+@pytest.mark.parametrize("table", ["talkers_daily", "mixes_daily"])
+def test_a_list_that_cannot_be_written_holds_up_no_other(stack: LoneStore, store: ClickHouse, table: str) -> None:
+    """Nor do its windows go before it is written."""
+    first, second = EVENING - DAY_S, EVENING
+    for at in (first, second):
+        store.execute(flows(at, 10))
+        store.execute(windows(at))
+    written = f"SELECT DISTINCT toString(day) AS day FROM {table} ORDER BY day"
+    with before_each_statement(refusing(f"INSERT INTO {table}", day(first))):
+        for after in (400, 60 * DAY_S):
+            with pytest.raises(WeirError, match=rf"lists of {day(first)} .* MEMORY_LIMIT_EXCEEDED"):
+                keep(stack, store, NOW + after, window_days=20)
+            assert store.rows(written) == [{"day": day(second)}]
+    keep(stack, store, NOW + 61 * DAY_S, window_days=20)
+    assert store.rows(written) == [{"day": day(at)} for at in (first, second)]
+    assert store.rows("SELECT count() AS n FROM mixes") == [{"n": 0}]
 
 
 def test_a_day_that_the_store_does_not_drop_holds_up_no_other(stack: LoneStore, store: ClickHouse) -> None:

@@ -16,7 +16,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.forget import end_left
-from weir.storage import hours
+from weir.storage import hours, rollup
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
     TIERS,
@@ -34,7 +34,6 @@ from weir.storage.partitions import (
     partitions,
     shortage,
 )
-from weir.storage.rollup import roll_up
 from weir.storage.times import iso, seconds
 
 
@@ -62,8 +61,8 @@ def keep(
             for name in snapshot.drop_left(stack, admin):
                 yield f"dropped {name}: a backup or a restore that was killed left it"
             _write_hours(admin, moment, causes)
-            for day, table, rows in roll_up(admin, now=moment, all_now=False):
-                yield f"rolled up {day} into {table}: {rows:,} rows"
+            for line in rollup.roll_up(admin, now=moment, all_now=False):
+                yield _rolled(*line)
         except WeirError as error:
             failed = error  # room is made all the same
         try:
@@ -82,7 +81,7 @@ def keep(
             if (one.tier, one.name) in stay and TIERS[one.tier].together:
                 continue
             try:
-                _drop(admin, one, moment)
+                yield from _drop(admin, one, moment)
             except WeirError as error:
                 failed = error
                 stay.add((one.tier, one.name))
@@ -111,11 +110,15 @@ def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -
             return
 
 
-def _drop(admin: ClickHouse, one: Partition, now: float) -> None:
-    """Drop a partition once all that is kept for longer is made of it; raises WeirError if that fails."""
+def _drop(admin: ClickHouse, one: Partition, now: float) -> Iterator[str]:
+    """Drop a partition once all that is kept for longer is made of it; raises WeirError if that fails. Yields one line per list
+    that was made before."""
     if one.table == "flows":
         hours.drop_day(admin, one.day, _rolled_up(admin, one.day, now))
+        rollup.raw_dropped(admin, one.day, one.rows)
         return
+    for line in rollup.before_drop(admin, one.table, one.begin, one.end):
+        yield _rolled(*line)
     if one.tier == "hourly":
         hours.close(admin, one.begin, one.end)
     drop(admin, one)
@@ -131,6 +134,10 @@ def _rolled_up(admin: ClickHouse, day: date, now: float) -> hours.Newest:
         if not hours.changed(admin, day) and hours.newest(admin, day).block == last.block:
             return last
     raise WeirError(f"more and more records of {day} arrive: its raw records stay until the next round", status=1)
+
+
+def _rolled(day: str, table: str, rows: int) -> str:
+    return f"rolled up {day} into {table}: {rows:,} rows"
 
 
 def _of_which(law: int) -> str:
@@ -206,9 +213,13 @@ def serve(stack: Stack, every_minutes: float) -> None:
 
 
 def _round(stack: Stack, admin: ClickHouse, failing: dict[int, WeirError]) -> None:
-    for line in keep(stack, admin, failing=failing):
-        _log(line)
-        _ACTIONS.labels(line.split()[0]).inc()
+    failed = None
+    try:
+        for line in keep(stack, admin, failing=failing):
+            _log(line)
+            _ACTIONS.labels(line.split()[0]).inc()
+    except WeirError as error:
+        failed = error
     seen = survey(stack, admin)
     for tier in seen.tiers:
         _SIZE.labels(tier.tier).set(tier.octets)
@@ -216,6 +227,8 @@ def _round(stack: Stack, admin: ClickHouse, failing: dict[int, WeirError]) -> No
     _BEYOND.set(seen.beyond)
     _FREE.set(seen.disk.free)
     _SPENT.set(seconds(seen.full) if seen.full else 0)
+    if failed:
+        raise failed
     _DONE.set_to_current_time()
 
 
