@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from weir.config import Stack, octets
+from weir.storage.clock import leap_s, trust
 from weir.storage.forecast import full_day, law_first, show_octets, sizes
 from weir.storage.partitions import Disk, Partition, budget, due, due_columns, shortage, span
 from weir.storage.times import DAY_S
@@ -169,6 +171,27 @@ def test_copies_of_a_store_take_nothing_from_its_budget() -> None:
     before, dropped = Disk(10_000, 400, 0), Disk(10_000, 400, 3_000)
     assert budget(stack, dropped, 6_000) == budget(stack, before, 9_000)
     assert (shortage(before), shortage(dropped)) == (100, 0)
+
+
+def test_a_clock_that_leapt_ahead_is_believed_after_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "clock.json"
+    assert leap_s(file, NOW, NOW - 600) == 0
+    assert leap_s(file, NOW + DAY_S, None) == 0, "a daily timer"
+    wrong = NOW + 1000 * DAY_S
+    assert leap_s(file, wrong, None) == 999 * DAY_S
+    assert leap_s(file, wrong + 600, None) == 999 * DAY_S
+    assert leap_s(file, NOW + DAY_S + 1200, None) == 0, "set right"
+    off = NOW + 40 * DAY_S
+    assert leap_s(file, off, None) > 38 * DAY_S
+    assert leap_s(file, off + DAY_S - 1, None) > 38 * DAY_S
+    assert leap_s(file, off + DAY_S, None) == 0
+    assert leap_s(file, wrong, None) > 0
+    trust(file, wrong)
+    assert leap_s(file, wrong + 600, None) == 0
+    file.write_text("")
+    assert leap_s(file, NOW, NOW - 3 * DAY_S) == 3 * DAY_S, "what the store noted last"
+    file.write_text("")
+    assert leap_s(file, NOW, None) == 0, "a new store"
 
 
 TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts"]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from unittest import mock
 
 import pytest
 
@@ -173,3 +174,39 @@ def test_hourly_rows_that_were_not_dropped_take_late_records(stack: LoneStore, s
     store.execute(flows(EVENING - 20 * DAY_S, 7, LATE))
     keep(stack, store, NOW + 5000, raw_days=400)
     assert counted(store) == [107] * 3
+
+
+def test_what_a_clock_stamped_that_was_ahead_is_rolled_up_and_ages(stack: LoneStore, store: ClickHouse) -> None:
+    store.execute(flows(EVENING, 100))
+    ahead = 10 * 365 * DAY_S
+    store.execute(
+        f"ALTER TABLE arrivals UPDATE first = first + {ahead}, last = last + {ahead} WHERE true", mutations_sync="2"
+    )
+    store.execute(
+        f"INSERT INTO partitions_seen VALUES ('flows', '{day(EVENING).replace('-', '')}', {int(NOW) + ahead})"
+    )
+    keep(stack, store, NOW + 400)
+    assert counted(store) == [100] * 3
+    keep(stack, store, NOW + 13 * DAY_S)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 100}]
+    keep(stack, store, NOW + 15 * DAY_S)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+
+
+def test_a_clock_that_leapt_ahead_makes_nothing_old(stack: LoneStore, store: ClickHouse) -> None:
+    """Neither a wrong clock nor, for a day, one that is right after the store was off for long."""
+    store.execute(flows(EVENING, 10))
+
+    def round_at(now: float) -> list[str]:
+        with mock.patch.object(time, "time", return_value=now):
+            return keep(stack, store, None)
+
+    round_at(NOW + 400)
+    later = NOW + 40 * DAY_S
+    for wrong in (NOW + 4 * 365 * DAY_S, later, later + DAY_S - 60):
+        with pytest.raises(WeirError, match="days ahead of the last round"):
+            round_at(wrong)
+        assert store.rows("SELECT count() AS n FROM flows") == [{"n": 10}]
+        if wrong > later + DAY_S:
+            round_at(NOW + 800)  # set right
+    assert any("dropped flows " in line for line in round_at(later + DAY_S + 60))

@@ -331,7 +331,9 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
     was = one.was
     if not one.before or until <= one.hour:
         return False
-    ripe = all_now or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
+    # A stamp of the future, of a clock that was ahead, says nothing: nobody waits for it.
+    ahead = max(one.last, one.waits_since) > now + HOUR_S
+    ripe = all_now or ahead or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
     margin = 0 if all_now else _IN_FLIGHT_S
     if was is None:
         if until == one.hour + HOUR_S and not ripe:

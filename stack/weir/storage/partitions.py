@@ -115,13 +115,14 @@ def partitions(admin: ClickHouse) -> list[Partition]:
     return sorted(found, key=lambda one: (one.begin, one.table))
 
 
-def note_partitions(admin: ClickHouse) -> None:
-    """Note when partitions were first seen, and forget those that are gone."""
+def note_partitions(admin: ClickHouse, now: float) -> None:
+    """Note when partitions were first seen, and forget those that are gone. A time of the future, which a clock noted that was
+    ahead, becomes the present: the engine keeps the lower one."""
     found = {(one.table, one.name): one for one in partitions(admin) if one.end}
     noted = {(row["name"], row["partition"]) for row in admin.rows("SELECT name, partition FROM partitions_seen")}
-    values = ", ".join(
-        f"('{table}', '{name}', {found[table, name].first_seen})" for table, name in sorted(found.keys() - noted)
-    )
+    first_seen = {place: one.first_seen if one.first_seen <= now + DAY_S else int(now) for place, one in found.items()}
+    news = {place for place, one in found.items() if place not in noted or one.first_seen != first_seen[place]}
+    values = ", ".join(f"('{table}', '{name}', {first_seen[table, name]})" for table, name in sorted(news))
     if values:
         admin.execute(
             f"INSERT INTO partitions_seen (name, partition, first_seen) VALUES {values}", insert_deduplicate="0"

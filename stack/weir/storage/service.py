@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.forget import end_left
-from weir.storage import hours, rollup
+from weir.storage import clock, hours, rollup
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
     TIERS,
@@ -34,7 +35,7 @@ from weir.storage.partitions import (
     partitions,
     shortage,
 )
-from weir.storage.times import iso, seconds
+from weir.storage.times import DAY_S, iso, seconds
 
 
 @contextmanager
@@ -45,17 +46,24 @@ def alone(stack: Stack) -> Iterator[None]:
 
 
 def keep(
-    stack: Stack, admin: ClickHouse, now: float | None = None, failing: dict[int, WeirError] | None = None
+    stack: Stack,
+    admin: ClickHouse,
+    now: float | None = None,
+    failing: dict[int, WeirError] | None = None,
+    *,
+    trust_clock: bool = False,
 ) -> Iterator[str]:
     """One round: write hourly rows and the daily lists that are due, and drop partitions that are too old or exceed the
     budget. Yields one line per action.
 
-    failing: as `failed` of `hours.roll_up`; without it, raises HoursFailed at the end.
+    now: a time that the caller vouches for. failing: as `failed` of `hours.roll_up`; without it, raises HoursFailed at the end.
+    trust_clock: drop what is too old even if the clock leapt ahead; otherwise, this raises WeirError at the end.
     """
     causes = {} if failing is None else failing
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
+        leap = 0.0 if now is not None else _leap_s(stack, admin, moment, trust_clock)
         try:
             end_left(admin)
             for name in snapshot.drop_left(stack, admin):
@@ -66,12 +74,21 @@ def keep(
         except WeirError as error:
             failed = error  # room is made all the same
         try:
-            note_partitions(admin)
+            note_partitions(admin, moment)
         except WeirError as error:
             failed = error
         found, space = partitions(admin), disk(admin)
         allowed = budget(stack, space, sum(one.octets for one in found))
         days = kept_days(stack)
+        if leap and any(gone.why == "age" for gone in due(found, days, allowed, moment)):
+            failed = failed or WeirError(
+                f"the clock is {leap / DAY_S:,.0f} days ahead of the last round: nothing is dropped for its age until the clock has"
+                " gone on for a day",
+                hint="if it is right, 'weir storage keep --trust-clock' drops what is too old now",
+                status=1,
+            )
+        if leap:
+            days = dict.fromkeys(days, math.inf)
         law = sum(one.octets for one in found if one.law)
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         dropped: set[Partition] = set()
@@ -99,6 +116,16 @@ def keep(
         raise failed
     if failing is None and causes:
         raise hours.HoursFailed(causes)
+
+
+def _leap_s(stack: Stack, admin: ClickHouse, now: float, trusted: bool) -> float:
+    """As `clock.leap_s` of this stack's rounds."""
+    file = stack.run / "storage-clock.json"
+    if trusted:
+        clock.trust(file, now)
+        return 0.0
+    before = admin.rows("SELECT toUnixTimestamp(max(noted_at)) AS last FROM hours")[0]["last"]
+    return clock.leap_s(file, now, before or None)
 
 
 def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -> None:
@@ -203,7 +230,7 @@ def serve(stack: Stack, every_minutes: float) -> None:
             _FUTURE.set(future)
         except WeirError as error:
             _FAILED.inc()
-            _log(str(error))
+            _log(f"{error}{f'; {error.hint}' if error.hint else ''}")
         for hour in failing.keys() - said:
             _log(f"the hourly rows of {iso(hour)} could not be written, and are tried again: {failing[hour]}")
         said = set(failing)
