@@ -120,7 +120,9 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         stages.begin("remove")
         for at, one in enumerate(found, 1):
             stages.note("remove", f"{one.table}, {at} of {len(found)}")
-            columns = [column for column in tables[one.table] if column.name in one.columns]
+            columns = [column for column in tables.get(one.table, ()) if column.name in one.columns]
+            if not columns:
+                continue  # a block of hourly rows that was written meanwhile: the search finds its rows where they are now
             condition = " OR ".join(f"({column.condition})" for column in columns)
             store.execute(f"ALTER TABLE {one.table} DELETE WHERE {condition}", database="", **_SETTINGS)
         stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
@@ -193,9 +195,7 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
     """A temporary database whose table holds the range of addresses."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
     end_left(store)
-    for row in store.rows(
-        f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS
-    ):
+    for row in _ranges(store):
         began = row["name"].removeprefix(_RANGE).partition("_")[0]
         if began.isdigit() and int(began) < time.time() - _LEFT_S:
             _drop(store, row["name"])
@@ -210,6 +210,19 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
         yield own
     finally:
         _drop(store, own)
+
+
+def drop_ranges(store: ClickHouse) -> None:
+    """Drop the ranges that killed runs left, for no row of the store may name an address that was removed. The caller holds the
+    lock of the service `storage`, as every run does.
+    """
+    for row in _ranges(store):
+        _drop(store, row["name"])
+    end_left(store)
+
+
+def _ranges(store: ClickHouse) -> list[dict[str, str]]:
+    return store.rows(f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS)
 
 
 def end_left(store: ClickHouse) -> None:

@@ -11,11 +11,14 @@ from datetime import UTC, datetime
 from unittest import mock
 
 import pytest
+from rich.console import Console
 
 from harness import Killed, LoneStore, before_each_statement, emptied, keep
 from hourly_truth import DAY_S, EVENING, NOW, flows
+from weir import forget
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
+from weir.stages import Stages
 from weir.storage import hours
 
 ONLY_STORE = True
@@ -210,3 +213,32 @@ def test_a_clock_that_leapt_ahead_makes_nothing_old(stack: LoneStore, store: Cli
         if wrong > later + DAY_S:
             round_at(NOW + 800)  # set right
     assert any("dropped flows " in line for line in round_at(later + DAY_S + 60))
+
+
+def test_a_block_that_is_written_between_search_and_removal_is_no_error(store: ClickHouse) -> None:
+    """The service writes on while the operator is asked: the rows of the block are in another table by then."""
+    store.execute(flows(EVENING, 50))
+    with before_each_statement(once("INSERT INTO flows_hourly", kill)), suppress(Killed):
+        list(hours.roll_up(store, all_now=True))
+    wanted = forget.network("10.0.0.1")
+    with Stages(Console(quiet=True)) as stages:
+        found = forget.search(store, wanted, stages)
+        assert any("hours_staged" in one.table for one in found)
+        list(hours.roll_up(store, all_now=True))
+        with pytest.raises(WeirError, match="still named in"):
+            forget.forget(store, wanted, stages, found)
+        forget.forget(store, wanted, stages, forget.search(store, wanted, stages))
+        assert forget.search(store, wanted, stages) == []
+
+
+def test_the_range_of_a_removal_that_was_killed_is_dropped(stack: LoneStore, store: ClickHouse) -> None:
+    store.execute(flows(EVENING, 5))
+    with (
+        before_each_statement(once("DROP DATABASE IF EXISTS weir_forget_", kill)),
+        suppress(Killed),
+        Stages(Console(quiet=True)) as stages,
+    ):
+        forget.search(store, forget.network("10.0.0.1"), stages)
+    assert "weir_forget_" in store.execute("SHOW DATABASES")
+    keep(stack, store, NOW)
+    assert "weir_forget_" not in store.execute("SHOW DATABASES")

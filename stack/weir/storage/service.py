@@ -16,7 +16,7 @@ from weir import locks, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
-from weir.forget import end_left
+from weir.forget import drop_ranges
 from weir.storage import clock, hours, rollup
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
@@ -65,7 +65,7 @@ def keep(
     with alone(stack):
         leap = 0.0 if now is not None else _leap_s(stack, admin, moment, trust_clock)
         try:
-            end_left(admin)
+            drop_ranges(admin)
             for name in snapshot.drop_left(stack, admin):
                 yield f"dropped {name}: a backup or a restore that was killed left it"
             _write_hours(admin, moment, causes)
