@@ -159,6 +159,7 @@ def migrate(
 
     Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
     """
+    end_as_ctrl_c_does(signal.SIGTERM, signal.SIGHUP)
     stack = configured()
     name = stack.config.clickhouse.cluster if cluster is None else cluster
     if only_print:
