@@ -17,6 +17,7 @@ class Tier:
     days: the key of the configuration that sets it; None: for ever. share: hundredths of the budget that the tier keeps.
     law: the law sets the retention, so it is neither shortened for lack of disk nor extended.
     columns: by table, columns of other tiers' tables that hold the same data, and are emptied at this tier's age.
+    together: the tables hold the same rows, so that partitions of the same name go together.
     """
 
     tables: tuple[str, ...]
@@ -24,6 +25,7 @@ class Tier:
     share: int = 0
     law: bool = False
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    together: bool = False
 
 
 def tiers(file: Path = FILE) -> dict[str, Tier]:
@@ -36,6 +38,7 @@ def tiers(file: Path = FILE) -> dict[str, Tier]:
             body.get("share", 0),
             body.get("law", False),
             {table: tuple(columns) for table, columns in body.get("columns", {}).items()},
+            body.get("together", False),
         )
         for name, body in tree.items()
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from weir import long_statements
 from weir.errors import WeirError
 from weir.migrations import define, migrate
 from weir.schema import files
@@ -111,3 +112,18 @@ def test_a_store_from_before_the_views_had_files_is_taken_over(folder: Path) -> 
     applied = migrate(store, folder)  # type: ignore[arg-type]
     assert applied[:3] == ["lists/t", "views/b", "views/a"]
     assert not any(sql.startswith("CREATE TABLE t") for sql in store.sql)
+
+
+def test_ctrl_c_while_a_table_is_copied_leaves_it_to_its_writers() -> None:
+    class Busy(Store):
+        def rows(self, sql: str, **_: object) -> list[dict[str, str]]:
+            return [{"one": "an insert that began before"}]
+
+    def interrupt(_: str) -> None:
+        raise KeyboardInterrupt
+
+    store = Busy()
+    with pytest.raises(KeyboardInterrupt):
+        long_statements.run(store, "INSERT INTO t_anew (a) SELECT a FROM t", interrupt)  # type: ignore[arg-type]
+    assert "ADD CONSTRAINT" in store.sql[-2]
+    assert store.sql[-1].startswith("ALTER TABLE t DROP CONSTRAINT")

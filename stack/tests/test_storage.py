@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from weir.config import octets
+from weir.config import Stack, octets
+from weir.storage.clock import leap_s, trust
 from weir.storage.forecast import full_day, law_first, show_octets, sizes
-from weir.storage.partitions import Partition, due, due_columns, span
+from weir.storage.partitions import Disk, Partition, budget, due, due_columns, shortage, span
 from weir.storage.times import DAY_S
 
 NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
@@ -138,7 +142,9 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
     assert gone(800) == []
     # Raw records are beyond their half of the budget and go first, although rows of hours are a year older.
     assert gone(750) == [("flows", "20261114")]
-    assert gone(500) == [("flows", "20261114"), ("flows", "20261115"), ("flows_hourly", "2025-11-17")]
+    # Both orders of the hourly rows go together.
+    hourly = [("flows_hourly", "2025-11-17"), ("flows_hourly_by_destination", "2025-11-17")]
+    assert gone(500) == [("flows", "20261114"), ("flows", "20261115"), *hourly]
     # The present, the last day and daily rows stay, whatever the budget.
     left = [one for one in found if one not in [gone.partition for gone in due(found, DAYS, 0, NOW)]]
     assert [(one.table, one.name) for one in left] == [
@@ -146,6 +152,46 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
         ("flows", "20261121"),
         ("flows", "20261122"),
     ]
+
+
+def test_tables_that_hold_the_same_rows_lose_them_together() -> None:
+    """By age, too, although a removal or a restore may have made one of them anew."""
+    week = "2020-11-16"
+    pair = [
+        _partition("flows_hourly", week, written=NOW - 1200 * DAY_S),
+        _partition("flows_hourly_by_destination", week, written=NOW - DAY_S),
+    ]
+    assert due(pair, DAYS, 10**9, NOW) == []
+    assert [one.partition.table for one in due(pair, DAYS, 10**9, NOW + 1100 * DAY_S)] == [one.table for one in pair]
+
+
+def test_copies_of_a_store_take_nothing_from_its_budget() -> None:
+    """What a backup's snapshot holds alone is free again when the backup ends."""
+    stack = cast(Stack, SimpleNamespace(config=SimpleNamespace(storage=SimpleNamespace(budget=""))))
+    before, dropped = Disk(10_000, 400, 0), Disk(10_000, 400, 3_000)
+    assert budget(stack, dropped, 6_000) == budget(stack, before, 9_000)
+    assert (shortage(before), shortage(dropped)) == (100, 0)
+
+
+def test_a_clock_that_leapt_ahead_is_believed_after_a_day(tmp_path: Path) -> None:
+    file = tmp_path / "clock.json"
+    assert leap_s(file, NOW, NOW - 600) == 0
+    assert leap_s(file, NOW + DAY_S, None) == 0, "a daily timer"
+    wrong = NOW + 1000 * DAY_S
+    assert leap_s(file, wrong, None) == 999 * DAY_S
+    assert leap_s(file, wrong + 600, None) == 999 * DAY_S
+    assert leap_s(file, NOW + DAY_S + 1200, None) == 0, "set right"
+    off = NOW + 40 * DAY_S
+    assert leap_s(file, off, None) > 38 * DAY_S
+    assert leap_s(file, off + DAY_S - 1, None) > 38 * DAY_S
+    assert leap_s(file, off + DAY_S, None) == 0
+    assert leap_s(file, wrong, None) > 0
+    trust(file, wrong)
+    assert leap_s(file, wrong + 600, None) == 0
+    file.write_text("")
+    assert leap_s(file, NOW, NOW - 3 * DAY_S) == 3 * DAY_S, "what the store noted last"
+    file.write_text("")
+    assert leap_s(file, NOW, None) == 0, "a new store"
 
 
 TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts"]

@@ -12,15 +12,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir import jobs_state
+from weir import jobs_state, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
-from weir.long_statements import DROP_ANY
 from weir.migrations import checksums, define, migrate, refuse_others
 from weir.services import all_services
 from weir.stages import Stages
@@ -31,6 +30,10 @@ DISK = "backups"
 MANIFEST = "backup_manifest"
 #: Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
 _FILLED = {"schema_migrations", "services", "applications"}
+
+
+#: A condition for tables that hold rows; names that begin with a dot belong to views.
+_HOLDS_ROWS = "engine LIKE '%MergeTree' AND NOT startsWith(name, '.')"
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,12 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
     pause: stop the jobs with a savepoint while the tables are cloned, and keep their state. `restore` refuses an
     interrupted backup. Raises WeirError.
     """
-    with _store(stack, stages, with_kafka=pause and jobs_state.left(stack)) as store:
+    with snapshot.alone(stack), _store(stack, stages, with_kafka=pause and jobs_state.left(stack)) as store:
         place = _place(store, directory)
         if _is_local(store) and directory.exists() and any(directory.iterdir()):
             raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
-        snapshot = f"{store.database}_snapshot"
-        _drop(store, snapshot)
+        clones = snapshot.of_backup(store.database)
+        snapshot.drop(store, clones)
         try:
             with service.alone(stack):  # hourly rows and notes on them belong together
                 # Records that arrive meanwhile are at worst counted and not there: their hour is only rolled up again.
@@ -74,23 +77,23 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
                     # A restored table does not know the token of a block that a kill interrupted: it would take it twice.
                     hours.finish(store)
                     tables = [table for table in tables if not hours.is_staged(table)]
-                store.execute(f"CREATE DATABASE {snapshot} ENGINE = Atomic", database="")
+                store.execute(f"CREATE DATABASE {clones} ENGINE = Atomic", database="")
                 with jobs_state.held(stack, stages, pause=pause) as jobs:
                     stages.begin("snapshot")
                     for table in tables:
-                        store.execute(f"CREATE TABLE {snapshot}.{table} CLONE AS {store.database}.{table}", database="")
+                        store.execute(f"CREATE TABLE {clones}.{table} CLONE AS {store.database}.{table}", database="")
                         # Merges would join rows of the clone after the count.
-                        store.execute(f"SYSTEM STOP MERGES {snapshot}.{table}", database="")
+                        store.execute(f"SYSTEM STOP MERGES {clones}.{table}", database="")
                     stages.done("snapshot", f"{len(tables)} tables")
             facts = "" if isinstance(jobs, str) else jobs_state.describe(jobs)
-            entries = _count(store, snapshot, tables, stages)
-            _write_manifest(store, snapshot, entries, jobs_state.checksum(facts) if facts else "")
-            listed = ", ".join(f"TABLE {snapshot}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
+            entries = _count(store, clones, tables, stages)
+            _write_manifest(store, clones, entries, jobs_state.checksum(facts) if facts else "")
+            listed = ", ".join(f"TABLE {clones}.{name} AS {store.database}.{name}" for name in [*tables, MANIFEST])
             settings = f" SETTINGS base_backup = {_place(store, base)}" if base else ""
             stages.begin("write")
             _run(store, f"BACKUP {listed} TO {place}{settings}", directory, stages, "write")
         finally:
-            _drop(store, snapshot)
+            snapshot.drop(store, clones)
         if isinstance(jobs, str):
             return Result(entries, [f"It holds no state of the jobs and no offsets: {jobs}."])
         jobs_state.write(jobs, facts, directory)
@@ -104,7 +107,9 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
     force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
     it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
     """
-    with _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
+    with snapshot.alone(stack), _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
+        beside = snapshot.of_restore(store.database)
+        _put_back(store, beside)  # after a restore that was killed
         held = {} if force or check else _held(store)
         if held:
             most = max(held, key=lambda table: held[table])
@@ -112,8 +117,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
                 f"the store is not empty: {most} has {held[most]:,} rows",
                 hint="--force replaces it with the backup; its rows are then lost",
             )
-        beside = f"{store.database}_restore"
-        _drop(store, beside)
+        snapshot.drop(store, beside)
         try:
             entries, checksum = _bring(store, directory, beside, stages)
             facts = jobs_state.verify(directory, checksum)
@@ -122,11 +126,12 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
                 with _quiet(stack, stages):
                     if facts:
                         lines = jobs_state.prepare(stack, directory, facts)
-                    _swap(store, beside, [entry.table for entry in entries], stages)
-                    if facts:
-                        jobs_state.put(stack, facts)
+                    with _exchanged(store, beside, [entry.table for entry in entries], stages):
+                        if facts:
+                            jobs_state.put(stack, facts)
         finally:
-            _drop(store, beside)
+            if not _originals(store, beside):
+                snapshot.drop(store, beside)
     return Result(entries, lines)
 
 
@@ -205,10 +210,9 @@ def _is_local(store: ClickHouse) -> bool:
 
 
 def _tables(store: ClickHouse, database: str) -> list[str]:
-    """The tables that hold rows; names that begin with a dot belong to views."""
+    """The tables that hold rows, without a manifest."""
     rows = store.rows(
-        f"SELECT name FROM system.tables WHERE database = '{database}' AND engine LIKE '%MergeTree' "
-        f"AND name NOT IN ('{MANIFEST}') AND NOT startsWith(name, '.') ORDER BY name",
+        f"SELECT name FROM system.tables WHERE database = '{database}' AND {_HOLDS_ROWS} AND name != '{MANIFEST}' ORDER BY name",
         database="",
     )
     return [row["name"] for row in rows]
@@ -221,10 +225,6 @@ def _held(store: ClickHouse) -> dict[str, int]:
         database="",
     )
     return {row["table"]: row["n"] for row in rows if row["table"] not in _FILLED}
-
-
-def _drop(store: ClickHouse, database: str) -> None:
-    store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **DROP_ANY)
 
 
 # ---- the manifest ----
@@ -312,35 +312,84 @@ def _refuse_others(store: ClickHouse, beside: str, place: str) -> None:
     refuse_others(checksums(store, beside), "the backup")
 
 
-def _swap(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> None:
-    """Replace the tables of the same names with the restored ones; undo all if one fails."""
+@contextmanager
+def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> Iterator[None]:
+    """Replace the tables of the same names with the restored ones. If anything fails or is interrupted before the end of the
+    context, the store's own tables are put back.
+    """
     stages.begin("put in place")
     store.execute(f"CREATE DATABASE IF NOT EXISTS {store.database} ENGINE = Atomic", database="")
-    present = set(_tables(store, store.database))
-    done: list[tuple[str, str]] = []  # the undo action of each step
+    present = _numbers(store, store.database)
+    # Tables that the backup lacks come from a newer Weir: they start empty.
+    for table in present.keys() - set(tables):
+        store.execute(f"CREATE TABLE {beside}.{table} AS {store.database}.{table}", database="")
+    brought = _numbers(store, beside)
+    store.execute(
+        f"CREATE TABLE {beside}.{snapshot.ORIGINALS} (name String COMMENT 'Table', own String COMMENT 'Number of the store''s own; empty: it had"
+        " none', brought String COMMENT 'Number of the one that takes its place') ENGINE = MergeTree ORDER BY name"
+        " COMMENT 'Tables that are changing places'",
+        database="",
+    )
+    values = ", ".join(
+        f"('{table}', '{present.get(table, '')}', '{number}')" for table, number in brought.items() if table != MANIFEST
+    )
+    store.execute(f"INSERT INTO {beside}.{snapshot.ORIGINALS} VALUES {values}", database="")
     try:
-        for table in tables:
+        for table in brought.keys() - {MANIFEST}:
             here, there = f"{store.database}.{table}", f"{beside}.{table}"
-            if table in present:
-                store.execute(f"EXCHANGE TABLES {here} AND {there}", database="")
-                done.append((table, f"EXCHANGE TABLES {here} AND {there}"))
-            else:
-                store.execute(f"RENAME TABLE {there} TO {here}", database="")
-                done.append((table, f"RENAME TABLE {here} TO {there}"))
-        # Tables that the backup lacks come from a newer Weir: they start empty.
-        for table in present - set(tables):
-            store.execute(f"CREATE TABLE {beside}.{table} AS {store.database}.{table}", database="")
-            store.execute(f"EXCHANGE TABLES {store.database}.{table} AND {beside}.{table}", database="")
-            done.append((table, f"EXCHANGE TABLES {store.database}.{table} AND {beside}.{table}"))
-    except WeirError:
-        for _, undo in reversed(done):
-            with suppress(WeirError):
-                store.execute(undo, database="")
+            exchange = f"EXCHANGE TABLES {here} AND {there}" if table in present else f"RENAME TABLE {there} TO {here}"
+            store.execute(exchange, database="")
+        _make_views(store)
+        stages.done("put in place", f"{len(tables)} tables")
+        yield
+        store.execute(f"DROP TABLE {beside}.{snapshot.ORIGINALS} SYNC", database="")
+    except BaseException:
+        _put_back(store, beside)
         raise
+
+
+def _put_back(store: ClickHouse, beside: str) -> None:
+    """Put the store's own tables back in their places; nothing to do unless an exchange broke off."""
+    originals = _originals(store, beside)
+    # The last exchange may be under way.
+    while moved := _moved(store, originals):
+        for row in moved:
+            own, there = f"{store.database}.{row['name']}", f"{beside}.{row['name']}"
+            back = f"EXCHANGE TABLES {own} AND {there}" if row["own"] else f"RENAME TABLE {own} TO {there}"
+            store.execute(back, database="")
+    if any(row["own"] for row in originals):
+        _make_views(store)
+    if originals:
+        store.execute(f"DROP TABLE {beside}.{snapshot.ORIGINALS} SYNC", database="")
+
+
+def _moved(store: ClickHouse, originals: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Those in whose place is the one that was brought."""
+    here = _numbers(store, store.database)
+    return [row for row in originals if here.get(row["name"]) == row["brought"]]
+
+
+def _originals(store: ClickHouse, beside: str) -> list[dict[str, str]]:
+    """The tables whose exchange is not complete; none if there is no exchange."""
+    if snapshot.ORIGINALS not in _numbers(store, beside):
+        return []
+    return store.rows(f"SELECT name, own, brought FROM {beside}.{snapshot.ORIGINALS}", database="")
+
+
+def _numbers(store: ClickHouse, database: str) -> dict[str, str]:
+    """The engine's own number of each table that holds rows: it keeps the number wherever it goes."""
+    rows = store.rows(
+        f"SELECT name, toString(uuid) AS number FROM system.tables WHERE database = '{database}' AND {_HOLDS_ROWS}",
+        database="",
+    )
+    return {row["name"]: row["number"] for row in rows}
+
+
+def _make_views(store: ClickHouse) -> None:
+    """Make views, dictionaries and functions of the tables that are in place, and apply migrations that these lack."""
     define(store)
     migrate(store, all_views=True)
     store.execute("SYSTEM RELOAD DICTIONARIES", database="")
-    stages.done("put in place", f"{len(tables)} tables")
 
 
 # ---- long statements ----

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from rich.table import Table
 
-from weir import kafka
+from weir import kafka, snapshot
 from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
 from weir.schema import retention
@@ -120,7 +120,9 @@ def forget(store: ClickHouse, wanted: Network, stages: Stages, found: list[Found
         stages.begin("remove")
         for at, one in enumerate(found, 1):
             stages.note("remove", f"{one.table}, {at} of {len(found)}")
-            columns = [column for column in tables[one.table] if column.name in one.columns]
+            columns = [column for column in tables.get(one.table, ()) if column.name in one.columns]
+            if not columns:
+                continue  # a block of hourly rows that was written meanwhile: the search finds its rows where they are now
             condition = " OR ".join(f"({column.condition})" for column in columns)
             store.execute(f"ALTER TABLE {one.table} DELETE WHERE {condition}", database="", **_SETTINGS)
         stages.done("remove", f"{sum(one.rows for one in found):,} rows of {len(found)} tables")
@@ -178,7 +180,7 @@ def elsewhere() -> list[str]:
         f"Kafka keeps the agents' messages, and the jobs read them again only if you configure it (flink.start: earliest): {kept}.",
         "The jobs write their open windows within minutes, and a host that is still active is seen again: run the command again.",
         "An agent's spool holds messages that Kafka has not accepted yet, at most spool.max, and sends them when Kafka is back.",
-        "Earlier backups hold it: make a new one, and delete the old.",
+        "Earlier backups hold it, and one that is being written: make a new one, and delete the old.",
         "The engine removes replaced files after some 8 minutes. Cached answers of the dashboards are at most 15 s old.",
         "Rows that count a network (unanswered scans of a /24 or /48) or the remainder of a list stay: they name no host.",
         "The ledger counts stored records from the rows themselves: it now shows the removed ones as a loss.",
@@ -193,9 +195,7 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
     """A temporary database whose table holds the range of addresses."""
     first, last = (mapped(address) for address in (wanted[0], wanted[-1]))
     end_left(store)
-    for row in store.rows(
-        f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS
-    ):
+    for row in _ranges(store):
         began = row["name"].removeprefix(_RANGE).partition("_")[0]
         if began.isdigit() and int(began) < time.time() - _LEFT_S:
             _drop(store, row["name"])
@@ -210,6 +210,19 @@ def _range(store: ClickHouse, wanted: Network) -> Iterator[str]:
         yield own
     finally:
         _drop(store, own)
+
+
+def drop_ranges(store: ClickHouse) -> None:
+    """Drop the ranges that killed runs left, for no row of the store may name an address that was removed. The caller holds the
+    lock of the service `storage`, as every run does.
+    """
+    for row in _ranges(store):
+        _drop(store, row["name"])
+    end_left(store)
+
+
+def _ranges(store: ClickHouse) -> list[dict[str, str]]:
+    return store.rows(f"SELECT name FROM system.databases WHERE startsWith(name, '{_RANGE}')", database="", **_SETTINGS)
 
 
 def end_left(store: ClickHouse) -> None:
@@ -253,12 +266,13 @@ def _check(store: ClickHouse, own: str, wanted: Network) -> None:
 
 def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
     """Every table that keeps rows, including the system's logs, with its columns that can hold addresses of `own`'s
-    range."""
+    range; none of a copy that a backup or a restore is making, because removals would wait for the merges that it stopped."""
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "
         "INNER JOIN system.tables AS t ON t.database = c.database AND t.name = c.table "
-        "WHERE t.engine LIKE '%MergeTree' AND c.default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY database, table, c.position",
+        "WHERE t.engine LIKE '%MergeTree' AND c.default_kind NOT IN ('ALIAS', 'EPHEMERAL') "
+        f"AND c.database NOT IN {snapshot.names(store.database)} ORDER BY database, table, c.position",
         database="",
         **_SETTINGS,
     )

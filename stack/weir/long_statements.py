@@ -38,7 +38,7 @@ def run(store: ClickHouse, sql: str, said: Said) -> None:
     try:
         _wait_for_writers(store, said)
         _run(store, sql, said)
-    except WeirError:
+    except (WeirError, KeyboardInterrupt):
         with suppress(WeirError):
             store.execute(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {_HOLD}")
         raise

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import fcntl
 import ipaddress
 import json
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from rich.table import Table
 
-from weir import kafka
+from weir import kafka, locks
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -267,7 +266,7 @@ def apply(
     `replace` also removes prefixes that are not in `wanted`. Only one such command can run at a time, because each
     takes the next free ids. Raises WeirError if Kafka or ClickHouse refuses.
     """
-    with _alone(stack):
+    with locks.held(stack, "prefixes", refused="another command is changing the prefixes"):
         kafka.create_topics(stack.brokers)
         before = declared(stack.brokers)
         store = connect(stack, "writer")
@@ -293,19 +292,6 @@ def apply(
             for name in ("prefix_names", "customer_names"):
                 connect(stack, "admin").execute(f"SYSTEM RELOAD DICTIONARY {name}")
     return planned
-
-
-@contextlib.contextmanager
-def _alone(stack: Stack) -> Iterator[None]:
-    stack.prepare()
-    with (stack.run / "prefixes.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise WeirError(
-                "another command is changing the prefixes", hint="try again when it is done", status=1
-            ) from None
-        yield
 
 
 def _given_out(store: ClickHouse) -> Numbers:

@@ -382,14 +382,39 @@ def emptied(stack: RunningStack) -> ClickHouse:
     return store
 
 
-def keep(stack: RunningStack, store: ClickHouse, at: float, **settings: object) -> list[str]:
-    """Run one round of `weir storage keep` as if it were that time, with room for everything, however full this disk is."""
+def keep(stack: RunningStack, store: ClickHouse, at: float | None, **settings: object) -> list[str]:
+    """Run one round of `weir storage keep` as if it were that time (None: that of the clock), with room for everything, however
+    full this disk is.
+    """
     storage = stack.stack.config.storage.model_copy(update={"budget": "1TB", **settings})
     with (
         mock.patch.object(stack.stack.config, "storage", storage),
         mock.patch.object(service, "shortage", return_value=0),
     ):
         return list(service.keep(stack.stack, store, at))
+
+
+class Killed(BaseException):
+    """The end of a process in the middle of its work."""
+
+
+@contextmanager
+def before_each_statement(act: Callable[[str], None]) -> Iterator[None]:
+    """Call `act` with each statement that is about to be sent to the store; it may send others, or raise an error."""
+    execute, acting = ClickHouse.execute, False
+
+    def send(self: ClickHouse, sql: str, **settings: Any) -> str:
+        nonlocal acting
+        if not acting:
+            acting = True
+            try:
+                act(sql)
+            finally:
+                acting = False
+        return execute(self, sql, **settings)
+
+    with mock.patch.object(ClickHouse, "execute", send):
+        yield
 
 
 @contextmanager

@@ -31,6 +31,15 @@ def with_probes(stack: RunningStack) -> ClickHouse:
     return store
 
 
+def flows(begin: int, count: int, application: int = 0, source: str = "10.0.0.1") -> str:
+    """An INSERT of records of one probe, ten seconds apart."""
+    return (
+        "INSERT INTO flows (ts, probe, src_addr, dst_addr, src_port, dst_port, protocol, ip_version, fwd_packets, fwd_octets,"
+        f" application_id) SELECT {begin} + 10 * number, 'a', '::ffff:{source}', '::ffff:203.0.113.1', {2000 + application} + number,"
+        f" 443, 6, 4, 1, 100, {application} FROM numbers({count})"
+    )
+
+
 @dataclass(frozen=True)
 class Record:
     """A raw record, from which hourly rows are made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from rich.console import Console
@@ -26,3 +27,17 @@ def configured() -> Stack:
     Raises WeirError if the file is absent or wrong.
     """
     return load(_Options.config)
+
+
+def end_as_ctrl_c_does(*signals: signal.Signals) -> None:
+    """Let these signals end the command as Ctrl-C does, so that it cleans up. Further ones then change nothing; a signal that
+    the command was started to ignore, as by nohup, is ignored."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        for one in signals:
+            signal.signal(one, lambda *_: None)
+        raise KeyboardInterrupt
+
+    for one in signals:
+        if signal.getsignal(one) != signal.SIG_IGN:
+            signal.signal(one, interrupt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +11,15 @@ import typer
 
 from weir import backup as backups
 from weir import forget as forgetting
+from weir import snapshot
 from weir.clickhouse import connect
-from weir.commands import configured, console
+from weir.commands import configured, console, end_as_ctrl_c_does
 from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage.service import alone
+
+#: What a shutdown, a timer and a closed terminal send.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def backup(
@@ -34,6 +39,7 @@ def backup(
 
     Example: weir backup /var/backups/weir/2026-11-22
     """
+    end_as_ctrl_c_does(*_ENDING)
     with Stages(console) as stages:
         done = backups.backup(configured(), directory, stages, base, pause=not no_pause)
     console.print(
@@ -62,6 +68,7 @@ def restore(
 
     Example: weir restore /var/backups/weir/2026-11-22
     """
+    end_as_ctrl_c_does(*_ENDING)
     with Stages(console) as stages:
         done = backups.restore(configured(), directory, stages, force=force, check=check)
     rows = sum(entry.rows for entry in done.entries)
@@ -85,10 +92,12 @@ def forget(
 
     Example: weir forget 192.0.2.7 --dry-run
     """
+    end_as_ctrl_c_does(*_ENDING)
     stack = configured()
     store, wanted = connect(stack, "admin", patience=None), forgetting.network(address)
     # The service `storage` writes blocks through a table that comes and goes.
     with alone(stack), Stages(console) as stages:
+        snapshot.drop_left(stack, store)
         everything = forgetting.search(store, wanted, stages)
     found = [one for one in everything if nat or not one.law]
     stays = forgetting.kept([one for one in everything if one not in found], stack.config.storage.nat_days)

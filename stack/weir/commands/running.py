@@ -13,7 +13,7 @@ import typer
 from weir import __version__, alerts, kafka, ledger
 from weir import status as statuses
 from weir.clickhouse import connect
-from weir.commands import configured, console
+from weir.commands import configured, console, end_as_ctrl_c_does
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import apply_access, compiled
@@ -37,7 +37,7 @@ def up(
     stack = configured()
     supervisor = Supervisor(stack)
     begin = time.monotonic()
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    end_as_ctrl_c_does(signal.SIGTERM)
     started = False
     try:
         with Stages(console) as stages:
@@ -62,10 +62,6 @@ def up(
     if started:
         take_down(stack, supervisor, console)
         console.print("Weir is down.")
-
-
-def _as_interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def upgrade() -> None:
@@ -163,6 +159,7 @@ def migrate(
 
     Example: WEIR_PASSWORD_ADMIN=… weir --config server.yaml migrate
     """
+    end_as_ctrl_c_does(signal.SIGTERM, signal.SIGHUP)
     stack = configured()
     name = stack.config.clickhouse.cluster if cluster is None else cluster
     if only_print:

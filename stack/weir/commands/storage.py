@@ -31,6 +31,10 @@ def show(context: typer.Context, as_json: Annotated[bool, typer.Option("--json",
 
 def keep(
     every: Annotated[float, typer.Option(min=0, help="Keep running, and repeat after this many minutes.")] = 0,
+    trust_clock: Annotated[
+        bool,
+        typer.Option("--trust-clock", help="Drop what is too old even if the clock is days ahead of the last round."),
+    ] = False,
 ) -> None:
     """Write hourly rows and daily lists. Make room: drop partitions that exceed their tier's age and, if the budget is
     spent, partitions of tiers that exceed their share.
@@ -44,7 +48,8 @@ def keep(
         service.serve(stack, every)
         return
     _print_each(
-        service.keep(stack, connect(stack, "admin")), "nothing to do: everything fits, and every day has its lists"
+        service.keep(stack, connect(stack, "admin"), trust_clock=trust_clock),
+        "nothing to do: everything fits, and every day has its lists",
     )
 
 

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
@@ -36,6 +37,12 @@ PART = 1_000_000
 _IN_FLIGHT_S = 30
 
 _ENDED = ("dropping", "closed")
+#: Begin of the token of an hour whose raw records are being dropped; the number of their newest block and the moment follow.
+_DROPPING = "drop/"
+#: Token of an hour whose hourly rows are being dropped.
+_CLOSING = "close"
+#: How often merges may take parts away that are being dropped.
+_MERGES = 5
 #: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
 _STAGED = "hours_staged_"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
@@ -172,11 +179,11 @@ def roll_up(
     """
     moment = time.time() if now is None else now
     causes = {} if failed is None else failed
-    finish(admin, causes)
+    unfinished = finish(admin, causes)
     current = int(moment if all_now else moment - _DELAY_S) // 60 * 60 + (60 if all_now else 0)
     before = 2**32 - 1 if all_now else current
     found = changed(admin, day, before, current)
-    for gone in causes.keys() - {one.hour for one in found}:
+    for gone in causes.keys() - {one.hour for one in found} - unfinished:
         causes.pop(gone)
     for one in sorted(found, key=lambda one: one.hour in causes):
         if one.was and one.was.state == "applying":
@@ -190,15 +197,18 @@ def roll_up(
         causes.pop(one.hour, None)
         if written:
             yield iso(one.hour) or "", one.before
-    if failed is None and causes:
-        raise HoursFailed(causes)
+    own = {hour: cause for hour, cause in causes.items() if not day or hour // DAY_S * DAY_S == seconds(day)}
+    if failed is None and own:
+        raise HoursFailed(own)
 
 
-def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> None:
-    """Finish what a kill broke off. failed: as of `roll_up`; without it, raises the error."""
+def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set[int]:
+    """Finish what a kill broke off; returns the hours of which it could not. failed: as of `roll_up`; without it, raises the
+    error."""
     applying = noted(admin, "state = 'applying'")
     own = "SELECT name FROM system.tables WHERE database = currentDatabase()"
     staged = {row["name"] for row in admin.rows(own) if is_staged(row["name"])}
+    unfinished = set()
     for one in applying:
         if _staged(one) not in staged:
             _note(admin, replace(one, state="unfinished"))
@@ -210,45 +220,98 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> Non
             if failed is None:
                 raise
             _failed(admin, failed, one.hour, error)
+            unfinished.add(one.hour)
         else:
             if failed:
                 failed.pop(one.hour, None)
     for name in staged - {_staged(one) for one in applying}:
         admin.execute(f"DROP TABLE IF EXISTS {name} SYNC")
-    dropped(admin)
+    for one in noted(admin, f"state = 'closed' AND token = '{_CLOSING}'"):
+        # Killed before the drop, or refused: the rows are there, and take what comes.
+        _note(admin, replace(one, state="done" if _held(admin, one.hour) else "closed", token=""))
+    for token, begun in {one.token: one for one in noted(admin, "state = 'dropping'")}.items():
+        try:
+            _drop(admin, datetime.fromtimestamp(begun.hour, UTC).date(), token)
+        except WeirError as error:
+            if failed is None:
+                raise
+            _failed(admin, failed, begun.hour, error)
+            unfinished.add(begun.hour)
+    return unfinished
 
 
-def drop_day(admin: ClickHouse, day: date) -> None:
-    """Note that the raw records of a day are being dropped: its hourly rows are final, and records that come later make
-    rows of their own. Call `dropped` next; after a kill, `roll_up` does.
+# ---- dropping ----
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest block of records of a day, by the engine's number, and when it was that, in milliseconds. A later insert has a
+    higher number, and merges change nothing."""
+
+    block: int
+    moment: int
+
+
+def newest(admin: ClickHouse, day: date) -> Newest:
+    """The present state of a day of raw records."""
+    moment = _now(admin)
+    return Newest(max((part["newest"] for part in _parts(admin, day)), default=0), moment)
+
+
+def drop_day(admin: ClickHouse, day: date, last: Newest) -> None:
+    """Drop the raw records of a day up to this block, all of which are in its hourly rows: these are final. Records that came
+    later stay, and make rows of their own. After a kill, `finish` drops the rest.
     """
     begin = seconds(day)
     of_day = noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}")
     if any(one.state == "applying" for one in of_day):
         raise WeirError(f"a block of hourly rows of {day} is not written: its raw records stay", status=1)
+    token = f"{_DROPPING}{last.block}/{last.moment}"
     for one in of_day:
-        if one.state != "dropping":
-            _note(admin, replace(one, state="dropping", generation=one.generation + 1, until=one.hour + HOUR_S))
+        then = replace(one, state="dropping", generation=one.generation + 1, until=one.hour + HOUR_S, token=token)
+        _note(admin, then)
+    _drop(admin, day, token)
 
 
-def dropped(admin: ClickHouse) -> None:
-    """Drop the raw records of the days that `drop_day` noted."""
-    begun = noted(admin, "state = 'dropping'")
-    for name in sorted({datetime.fromtimestamp(one.hour, UTC).strftime("%Y%m%d") for one in begun}):
-        admin.execute(f"ALTER TABLE flows DROP PARTITION {name}", max_partition_size_to_drop="0")
-    for one in begun:
+def _drop(admin: ClickHouse, day: date, token: str) -> None:
+    """Drop the raw records of a day that this token stands for, and note that they are gone. A part holds these, or later ones, or
+    both, if the engine merged them meanwhile: then the records' stamps tell."""
+    last, moment = map(int, token.removeprefix(_DROPPING).split("/"))
+    for _ in range(_MERGES):
+        old = [part["name"] for part in _parts(admin, day) if part["newest"] <= last]
+        for name in old:
+            try:
+                admin.execute(f"ALTER TABLE flows DROP PART '{name}'", max_partition_size_to_drop="0")
+            except WeirError:
+                if name in {part["name"] for part in _parts(admin, day)}:
+                    raise  # no merge took it
+        if not old:
+            break
+    mixed = ", ".join(f"'{part['name']}'" for part in _parts(admin, day) if part["oldest"] <= last)
+    was_there = f"late_at <= fromUnixTimestamp64Milli({moment}, 'UTC')"
+    if mixed and admin.rows(f"SELECT 1 AS one FROM flows WHERE _part IN ({mixed}) AND {was_there} LIMIT 1"):
+        admin.execute(f"ALTER TABLE flows DELETE IN PARTITION {day:%Y%m%d} WHERE {was_there}", mutations_sync="2")
+    for one in noted(admin, f"state = 'dropping' AND token = '{token}'"):
         _note(admin, replace(one, state="done"))
 
 
+def _parts(admin: ClickHouse, day: date) -> list[dict[str, Any]]:
+    """The parts with records of a day, and the numbers of their oldest and newest blocks."""
+    return admin.rows(
+        "SELECT name, min_block_number AS oldest, max_block_number AS newest FROM system.parts"
+        f" WHERE database = currentDatabase() AND table = 'flows' AND partition = '{day:%Y%m%d}' AND active AND rows > 0"
+    )
+
+
 def close(admin: ClickHouse, begin: int, end: int) -> None:
-    """Note that the hourly rows of a time span are dropped. While raw records of an hour are left, the service adds
-    nothing to the hour: all its rows would come back.
+    """Note that the hourly rows of a time span are being dropped; `finish` looks whether they were. While raw records of an hour
+    are left, the service adds nothing to the hour: all its rows would come back.
     """
     raw = f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) AS hour FROM flows WHERE ts >= {begin} AND ts < {end}"
     left = {row["hour"] for row in admin.rows(raw)}
     for one in noted(admin, f"hour >= {begin} AND hour < {end}"):
         if one.hour in left and one.state not in _ENDED:
-            _note(admin, replace(one, state="closed"))
+            _note(admin, replace(one, state="closed", token=_CLOSING))
 
 
 def arrears(admin: ClickHouse, now: float) -> tuple[float, int]:
@@ -268,7 +331,9 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
     was = one.was
     if not one.before or until <= one.hour:
         return False
-    ripe = all_now or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
+    # A stamp of the future, of a clock that was ahead, says nothing: nobody waits for it.
+    ahead = max(one.last, one.waits_since) > now + HOUR_S
+    ripe = all_now or ahead or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
     margin = 0 if all_now else _IN_FLIGHT_S
     if was is None:
         if until == one.hour + HOUR_S and not ripe:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from weir import config
+from weir import config, snapshot
 from weir.clickhouse import ClickHouse
 from weir.config import Stack
 from weir.schema import retention
@@ -65,10 +66,18 @@ class Partition:
 
 @dataclass(frozen=True)
 class Disk:
-    """Total and free octets of the store's disk."""
+    """Octets of the store's disk: total, free, and those that only a copy of the store holds, which a backup or a restore
+    drops when it ends."""
 
     total: int
     free: int
+    copies: int = 0
+
+    @property
+    def left(self) -> int:
+        """Octets that are free once the copies are dropped. Until then, to drop a partition that a copy holds, too, frees
+        nothing: by the free octets alone, the budget would fall with each drop."""
+        return self.free + self.copies
 
 
 @dataclass(frozen=True)
@@ -106,13 +115,14 @@ def partitions(admin: ClickHouse) -> list[Partition]:
     return sorted(found, key=lambda one: (one.begin, one.table))
 
 
-def note_partitions(admin: ClickHouse) -> None:
-    """Note when partitions were first seen, and forget those that are gone."""
+def note_partitions(admin: ClickHouse, now: float) -> None:
+    """Note when partitions were first seen, and forget those that are gone. A time of the future, which a clock noted that was
+    ahead, becomes the present: the engine keeps the lower one."""
     found = {(one.table, one.name): one for one in partitions(admin) if one.end}
     noted = {(row["name"], row["partition"]) for row in admin.rows("SELECT name, partition FROM partitions_seen")}
-    values = ", ".join(
-        f"('{table}', '{name}', {found[table, name].first_seen})" for table, name in sorted(found.keys() - noted)
-    )
+    first_seen = {place: one.first_seen if one.first_seen <= now + DAY_S else int(now) for place, one in found.items()}
+    news = {place for place, one in found.items() if place not in noted or one.first_seen != first_seen[place]}
+    values = ", ".join(f"('{table}', '{name}', {first_seen[table, name]})" for table, name in sorted(news))
     if values:
         admin.execute(
             f"INSERT INTO partitions_seen (name, partition, first_seen) VALUES {values}", insert_deduplicate="0"
@@ -149,13 +159,23 @@ def disk(admin: ClickHouse) -> Disk:
         "SELECT sum(total_space) AS total, sum(free_space) AS free FROM system.disks"
         f" WHERE name IN (SELECT disk_name FROM system.parts WHERE database = '{admin.database}' AND active)"
     )[0]
-    return Disk(row["total"], row["free"])
+    return Disk(row["total"], row["free"], _held_by_copies(admin))
+
+
+def _held_by_copies(admin: ClickHouse) -> int:
+    """Octets of parts that only copies of the store hold: clones share the files of parts that the store still has."""
+    own = f"SELECT hash_of_all_files FROM system.parts WHERE database = '{admin.database}' AND active"
+    row = admin.rows(
+        "SELECT sum(bytes_on_disk) AS octets FROM system.parts"
+        f" WHERE database IN {snapshot.names(admin.database)} AND active AND hash_of_all_files NOT IN ({own})"
+    )[0]
+    return int(row["octets"])
 
 
 def budget(stack: Stack, space: Disk, used: int) -> int:
     """Octets that the store may use: as configured, else nine tenths of the space that is free or already the store's."""
     configured = stack.config.storage.budget
-    return config.octets(configured) if configured else (space.free + used) * 9 // 10
+    return config.octets(configured) if configured else (space.left + used) * 9 // 10
 
 
 def kept_days(stack: Stack) -> dict[str, float]:
@@ -166,7 +186,7 @@ def kept_days(stack: Stack) -> dict[str, float]:
 
 def shortage(space: Disk) -> int:
     """Octets to drop, regardless of the tiers' shares, so that a twentieth of the disk is free."""
-    return max(space.total // 20 - space.free, 0)
+    return max(space.total // 20 - space.left, 0)
 
 
 def due(found: list[Partition], days: dict[str, float], allowed: int, now: float, short: int = 0) -> list[Dropped]:
@@ -181,19 +201,17 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     its share of the whole of `allowed`, and loses part of it only if the disk runs full, that is, until `short` octets
     (`shortage`) are free.
     """
-    out, left = [], []
-    for one in found:
+    out: list[Dropped] = []
+    left: list[_Unit] = []
+    for one in _units(found):
         tier_days = days.get(one.tier)
-        if tier_days is not None and one.end and one.age_s(now) > tier_days * DAY_S:
-            out.append(Dropped(one, "age"))
+        if tier_days is not None and one.age_s(now) > tier_days * DAY_S:
+            out += one.dropped("age")
         else:
             left.append(one)
     shares = {name: tier.share for name, tier in TIERS.items() if name in days and not tier.law}
     whole = sum(shares.values())
-    may_go = {
-        name: deque(one for one in left if one.tier == name and one.end and one.ended(now) < now - DAY_S)
-        for name in shares
-    }
+    may_go = {name: deque(one for one in left if one.tier == name and one.ended(now) < now - DAY_S) for name in shares}
     taken = {name: sum(one.octets for one in left if one.tier == name) for name in shares}
     fixed = sum(one.octets for one in left if one.tier not in shares)
     over = fixed + sum(taken.values()) - allowed
@@ -205,10 +223,43 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
         for name, share in shares.items():
             while may_go[name] and over > 0 and (of_shares or taken[name] * whole > room * share):
                 one = may_go[name].popleft()
-                out.append(Dropped(one, "budget"))
+                out += one.dropped("budget")
                 taken[name] -= one.octets
                 over -= one.octets
     return out
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Partitions that are dropped together: usually one, or those of one name if their tables hold the same rows."""
+
+    parts: tuple[Partition, ...]
+
+    @property
+    def tier(self) -> str:
+        return self.parts[0].tier
+
+    @property
+    def octets(self) -> int:
+        return sum(one.octets for one in self.parts)
+
+    def ended(self, now: float) -> float:
+        """As of a partition; for ever if they have no time."""
+        return max(one.ended(now) if one.end else math.inf for one in self.parts)
+
+    def age_s(self, now: float) -> float:
+        return min(one.age_s(now) if one.end else -math.inf for one in self.parts)
+
+    def dropped(self, why: str) -> list[Dropped]:
+        return [Dropped(one, why) for one in self.parts]
+
+
+def _units(found: list[Partition]) -> list[_Unit]:
+    together: dict[tuple[str, str], list[Partition]] = {}
+    for one in found:
+        of_tier = one.tier in TIERS and TIERS[one.tier].together
+        together.setdefault((one.tier if of_tier else one.table, one.name), []).append(one)
+    return [_Unit(tuple(parts)) for parts in together.values()]
 
 
 def due_columns(

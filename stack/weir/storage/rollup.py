@@ -100,6 +100,8 @@ def _of_day(day: str) -> str:
     return f"ts >= toDateTime('{day} 00:00:00', 'UTC') AND ts < toDateTime('{day} 00:00:00', 'UTC') + INTERVAL 1 DAY"
 
 
+#: A number for all that was rolled up of some hours.
+_ROLLED = "sum(cityHash64(hour, records))"
 #: A number for all windows of one list: of one length, and of one probe, customer or all.
 _WINDOWS_OF = "cityHash64(scope, probe, customer, window_s)"
 
@@ -113,9 +115,9 @@ class _RollUp:
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
         """A value that changes whenever the source of that day changes: hours rolled up, raw records removed, windows
-        written again."""
+        written again. When the day's raw records are dropped, `raw_dropped` makes it that of none."""
         if self.source == "hosts_daily":
-            rolled = f"SELECT sum(cityHash64(hour, until, records, generation)) AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
+            rolled = f"SELECT {_ROLLED} AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
             return (int(admin.rows(rolled)[0]["it"]) + raw_rows) % 2**64
         # Only the newest versions count, so that a merge that removes older ones changes nothing.
         newest = f"SELECT {_WINDOWS_OF} AS list, ts, max(version) AS newest FROM {self.source} WHERE {_of_day(day)} GROUP BY list, ts"
@@ -161,11 +163,11 @@ class _RollUp:
             f" SELECT '{day}', '{self.source}', 0, 0, now64(3), {windows}"
         )
 
-    def done(self, admin: ClickHouse, day: str, fingerprint: int, rows: int) -> None:
-        """Record that the lists of the day are complete."""
+    def done(self, admin: ClickHouse, day: str, fingerprint: int, rows: int | None = None) -> None:
+        """Record that the lists of the day are complete. rows: their number, by default the recorded one."""
         admin.execute(
             "INSERT INTO roll_ups (day, source, fingerprint, rows, done_at, windows)"
-            f" SELECT day, source, {fingerprint}, {rows}, now64(3), windows FROM roll_ups FINAL WHERE {self._noted(day)}"
+            f" SELECT day, source, {fingerprint}, {'rows' if rows is None else rows}, now64(3), windows FROM roll_ups FINAL WHERE {self._noted(day)}"
         )
 
     def _noted(self, day: str) -> str:
@@ -178,50 +180,119 @@ _ROLL_UPS = (
 )
 
 
+class ListsFailed(WeirError):
+    """Daily lists that could not be written; the others were. causes: the errors, by day and source."""
+
+    def __init__(self, causes: dict[tuple[date, str], WeirError]) -> None:
+        ((day, source), first), others = next(iter(causes.items())), len(causes) - 1
+        more = f", nor {others} others" if others else ""
+        super().__init__(
+            f"the lists of {day} from {source} could not be written{more}: {first}", hint=first.hint, status=1
+        )
+        self.causes = causes
+
+
 def roll_up(
     admin: ClickHouse, day: date | None = None, now: float | None = None, *, all_now: bool = True
 ) -> Iterator[tuple[str, str, int]]:
     """Write the daily lists of every finished day that changed since they were written, or of one given day.
 
-    A day can change as long as its raw records exist, in one partition per day. Windows without raw records are
-    added up once. Yields the day, the table and the number of rows, as each is done. An interrupted day is not marked
-    as done and is written again. A list whose source has lost rows of the day stays unchanged; if that day was
-    requested, this raises WeirError.
+    Lists of hosts are made of daily rows, which are kept for ever, whether or not the day has raw records; windows are
+    added up as long as all of a list are there. Yields the day, the table and the number of rows, as each is done. An
+    interrupted day is not marked as done and is written again. A list whose source has lost rows of the day stays unchanged;
+    if that day was requested, this raises WeirError. A list that cannot be written holds up no other: at the end, this raises
+    ListsFailed.
 
     all_now: write the hourly rows, too, and raise HoursFailed at the end if some could not be; otherwise, days with records
     that are still missing from them wait.
     """
     moment = time.time() if now is None else now
-    today = datetime.fromtimestamp(moment, UTC).date()
     failed: dict[int, WeirError] = {}
     if all_now:
         for _ in hours.roll_up(admin, moment, day, all_now=True, failed=None if day else failed):
             pass
-    waiting = {datetime.fromtimestamp(one.hour, UTC).date() for one in hours.changed(admin)}
-    raw = {one.day: one for one in partitions(admin) if one.table == "flows"}
-    noted = {
-        (row["day"], row["source"]): row["fingerprint"]
-        for row in admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")
-    }
-    days = {day} if day else raw.keys() | _days_of_windows(admin)
-    for when, one in ((when, one) for when in sorted(days) for one in _ROLL_UPS):
-        name, of_day = when.isoformat(), raw.get(when)
-        now_is = one.fingerprint(admin, name, of_day.rows if of_day else 0)
-        if day is None and (when >= today or noted.get((name, one.source)) == now_is):
-            continue
-        if day is None and one.source == "hosts_daily" and (of_day is None or when in waiting):
-            continue
-        if one.shrunk(admin, name):
-            if day is None:
-                continue
-            lists = ", ".join(one.lists)
-            raise WeirError(f"{one.source} no longer holds all of {name}: {lists} stays as it is", status=1)
-        one.begin(admin, name)
-        written = {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
-        one.done(admin, name, now_is, sum(written.values()))
-        yield from ((name, table, rows) for table, rows in written.items())
+    due = [(day, one) for one in _ROLL_UPS] if day else _due(admin, moment)
+    yield from _write_each(admin, due, requested=day is not None)
     if failed:
         raise hours.HoursFailed(failed)
+
+
+def before_drop(admin: ClickHouse, table: str, begin: int, end: int) -> Iterator[tuple[str, str, int]]:
+    """Write the lists that are due and have this table as their source, of days within this time: their windows are about to
+    be dropped. Raises ListsFailed if some could not be written."""
+    first, last = (datetime.fromtimestamp(at, UTC).date() for at in (begin, end - 1))
+    due = _due(admin, None) if any(one.source == table for one in _ROLL_UPS) else []
+    yield from _write_each(admin, [(when, one) for when, one in due if one.source == table and first <= when <= last])
+
+
+def raw_dropped(admin: ClickHouse, day: date, raw_rows: int) -> None:
+    """Note that a day's raw records were dropped, so many rows: its lists are no older than before."""
+    name = day.isoformat()
+    (hosts,) = [one for one in _ROLL_UPS if one.source == "hosts_daily"]
+    if _noted(admin).get((name, hosts.source)) == hosts.fingerprint(admin, name, raw_rows):
+        hosts.done(admin, name, hosts.fingerprint(admin, name, 0))
+
+
+def _due(admin: ClickHouse, now: float | None) -> list[tuple[date, _RollUp]]:
+    """Days before the present one (None: all) and their lists that changed since they were written."""
+    waiting = {datetime.fromtimestamp(one.hour, UTC).date() for one in hours.changed(admin)}
+    raw = {one.day: one for one in partitions(admin) if one.table == "flows"}
+    noted = _noted(admin)
+    rolled = {
+        date.fromisoformat(row["day"]): row["rolled"]
+        for row in admin.rows(
+            f"SELECT toString(toDate(hour)) AS day, {_ROLLED} AS rolled FROM hours FINAL GROUP BY day"
+        )
+    }
+    of_windows = raw.keys() | _days_of_windows(admin)
+    due = []
+    for when in sorted(rolled.keys() | of_windows):
+        if now is not None and when >= datetime.fromtimestamp(now, UTC).date():
+            continue
+        raw_rows = raw[when].rows if when in raw else 0
+        for one in _ROLL_UPS:
+            was = noted.get((when.isoformat(), one.source))
+            if one.source == "hosts_daily":
+                changed = when in rolled and when not in waiting and was != (rolled[when] + raw_rows) % 2**64
+            else:
+                changed = when in of_windows and was != one.fingerprint(admin, when.isoformat(), raw_rows)
+            if changed:
+                due.append((when, one))
+    return due
+
+
+def _write_each(
+    admin: ClickHouse, due: list[tuple[date, _RollUp]], *, requested: bool = False
+) -> Iterator[tuple[str, str, int]]:
+    """As `roll_up`. requested: raise WeirError if a list cannot be made again."""
+    raw = {one.day: one.rows for one in partitions(admin) if one.table == "flows"}
+    causes: dict[tuple[date, str], WeirError] = {}
+    for when, one in due:
+        name = when.isoformat()
+        try:
+            if one.shrunk(admin, name):
+                if not requested:
+                    continue
+                lists = ", ".join(one.lists)
+                raise WeirError(f"{one.source} no longer holds all of {name}: {lists} stays as it is", status=1)
+            now_is = one.fingerprint(admin, name, raw.get(when, 0))
+            one.begin(admin, name)
+            written = {table: _write(admin, table, sql, name) for table, sql in one.lists.items()}
+            one.done(admin, name, now_is, sum(written.values()))
+        except WeirError as error:
+            if not admin.ping():
+                raise
+            causes[when, one.source] = error
+            continue
+        yield from ((name, table, rows) for table, rows in written.items())
+    if causes:
+        raise ListsFailed(causes)
+
+
+def _noted(admin: ClickHouse) -> dict[tuple[str, str], int]:
+    """The fingerprint of each day's lists, by day and source."""
+    rows = admin.rows("SELECT toString(day) AS day, source, fingerprint FROM roll_ups FINAL")
+    return {(row["day"], row["source"]): row["fingerprint"] for row in rows}
 
 
 def _days_of_windows(admin: ClickHouse) -> set[date]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
+import math
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 
 import prometheus_client
 
+from weir import locks, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
-from weir.forget import end_left
-from weir.storage import hours
+from weir.forget import drop_ranges
+from weir.storage import clock, hours, rollup
 from weir.storage.forecast import show_octets, survey
 from weir.storage.partitions import (
+    TIERS,
     Partition,
     budget,
     columns_held,
@@ -32,61 +35,74 @@ from weir.storage.partitions import (
     partitions,
     shortage,
 )
-from weir.storage.rollup import roll_up
-from weir.storage.times import iso, seconds
+from weir.storage.times import DAY_S, iso, seconds
 
 
 @contextmanager
 def alone(stack: Stack) -> Iterator[None]:
     """Wait for and hold the lock that lets only one process of this stack change the store's tiers."""
-    stack.prepare()
-    with (stack.run / "storage.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locks.held(stack, "storage"):
         yield
 
 
 def keep(
-    stack: Stack, admin: ClickHouse, now: float | None = None, failing: dict[int, WeirError] | None = None
+    stack: Stack,
+    admin: ClickHouse,
+    now: float | None = None,
+    failing: dict[int, WeirError] | None = None,
+    *,
+    trust_clock: bool = False,
 ) -> Iterator[str]:
     """One round: write hourly rows and the daily lists that are due, and drop partitions that are too old or exceed the
     budget. Yields one line per action.
 
-    failing: as `failed` of `hours.roll_up`; without it, raises HoursFailed at the end.
+    now: a time that the caller vouches for. failing: as `failed` of `hours.roll_up`; without it, raises HoursFailed at the end.
+    trust_clock: drop what is too old even if the clock leapt ahead; otherwise, this raises WeirError at the end.
     """
     causes = {} if failing is None else failing
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
-        end_left(admin)
+        leap = 0.0 if now is not None else _leap_s(stack, admin, moment, trust_clock)
         try:
+            drop_ranges(admin)
+            for name in snapshot.drop_left(stack, admin):
+                yield f"dropped {name}: a backup or a restore that was killed left it"
             _write_hours(admin, moment, causes)
-            for day, table, rows in roll_up(admin, now=moment, all_now=False):
-                yield f"rolled up {day} into {table}: {rows:,} rows"
+            for line in rollup.roll_up(admin, now=moment, all_now=False):
+                yield _rolled(*line)
         except WeirError as error:
             failed = error  # room is made all the same
         try:
-            note_partitions(admin)
+            note_partitions(admin, moment)
         except WeirError as error:
             failed = error
         found, space = partitions(admin), disk(admin)
         allowed = budget(stack, space, sum(one.octets for one in found))
         days = kept_days(stack)
+        if leap and any(gone.why == "age" for gone in due(found, days, allowed, moment)):
+            failed = failed or WeirError(
+                f"the clock is {leap / DAY_S:,.0f} days ahead of the last round: nothing is dropped for its age until the clock has"
+                " gone on for a day",
+                hint="if it is right, 'weir storage keep --trust-clock' drops what is too old now",
+                status=1,
+            )
+        if leap:
+            days = dict.fromkeys(days, math.inf)
         law = sum(one.octets for one in found if one.law)
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         dropped: set[Partition] = set()
+        stay: set[tuple[str, str]] = set()
         for gone in due(found, days, allowed, moment, shortage(space)):
             one = gone.partition
-            if one.table == "flows":
-                try:
-                    _before_drop(admin, one, moment)
-                except WeirError as error:
-                    failed = error  # its hourly rows are not written: it stays
-                    continue
-            elif one.tier == "hourly":
-                hours.close(admin, one.begin, one.end)
-            drop(admin, one)
-            if one.table == "flows":
-                hours.dropped(admin)
+            if (one.tier, one.name) in stay and TIERS[one.tier].together:
+                continue
+            try:
+                yield from _drop(admin, one, moment)
+            except WeirError as error:
+                failed = error
+                stay.add((one.tier, one.name))
+                continue
             why = "older than its tier is kept" if gone.why == "age" else spent
             dropped.add(one)
             yield f"dropped {one.table} {one.name}: {one.rows:,} rows, {show_octets(one.octets)}, {why}"
@@ -102,6 +118,16 @@ def keep(
         raise hours.HoursFailed(causes)
 
 
+def _leap_s(stack: Stack, admin: ClickHouse, now: float, trusted: bool) -> float:
+    """As `clock.leap_s` of this stack's rounds."""
+    file = stack.run / "storage-clock.json"
+    if trusted:
+        clock.trust(file, now)
+        return 0.0
+    before = admin.rows("SELECT toUnixTimestamp(max(noted_at)) AS last FROM hours")[0]["last"]
+    return clock.leap_s(file, now, before or None)
+
+
 def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -> None:
     """Write hourly rows, the newest first. After an upgrade or a backlog there are many: other processes wait for the
     lock, too."""
@@ -111,16 +137,34 @@ def _write_hours(admin: ClickHouse, now: float, failing: dict[int, WeirError]) -
             return
 
 
-def _before_drop(admin: ClickHouse, one: Partition, now: float) -> None:
-    """Roll up the rest of a day of raw records; raises WeirError if that fails, so that the day is not dropped without
-    its hourly rows."""
+def _drop(admin: ClickHouse, one: Partition, now: float) -> Iterator[str]:
+    """Drop a partition once all that is kept for longer is made of it; raises WeirError if that fails. Yields one line per list
+    that was made before."""
+    if one.table == "flows":
+        hours.drop_day(admin, one.day, _rolled_up(admin, one.day, now))
+        rollup.raw_dropped(admin, one.day, one.rows)
+        return
+    for line in rollup.before_drop(admin, one.table, one.begin, one.end):
+        yield _rolled(*line)
+    if one.tier == "hourly":
+        hours.close(admin, one.begin, one.end)
+    drop(admin, one)
+
+
+def _rolled_up(admin: ClickHouse, day: date, now: float) -> hours.Newest:
+    """Write the hourly rows of all records of a day; returns the newest block of these."""
     for _ in range(_ROUNDS):
-        for _ in hours.roll_up(admin, now, one.day, all_now=True):
+        last = hours.newest(admin, day)
+        for _ in hours.roll_up(admin, now, day, all_now=True):
             pass
         # More may have arrived meanwhile.
-        if not hours.changed(admin, one.day):
-            break
-    hours.drop_day(admin, one.day)
+        if not hours.changed(admin, day) and hours.newest(admin, day).block == last.block:
+            return last
+    raise WeirError(f"more and more records of {day} arrive: its raw records stay until the next round", status=1)
+
+
+def _rolled(day: str, table: str, rows: int) -> str:
+    return f"rolled up {day} into {table}: {rows:,} rows"
 
 
 def _of_which(law: int) -> str:
@@ -137,7 +181,7 @@ _SPENT = prometheus_client.Gauge(
     "weir_storage_budget_spent_timestamp_seconds",
     "Time at which the budget is spent at today's rate; 0: not within 20 years",
 )
-#: Maximum number of times that the hours of a day are written before the day is dropped, if more records keep arriving.
+#: How often the hours of a day are written before the day is dropped, if more records keep arriving.
 _ROUNDS = 5
 #: How often hourly rows are written, and how long one such run may last, in seconds.
 _HOURS_EVERY_S = 60
@@ -186,7 +230,7 @@ def serve(stack: Stack, every_minutes: float) -> None:
             _FUTURE.set(future)
         except WeirError as error:
             _FAILED.inc()
-            _log(str(error))
+            _log(f"{error}{f'; {error.hint}' if error.hint else ''}")
         for hour in failing.keys() - said:
             _log(f"the hourly rows of {iso(hour)} could not be written, and are tried again: {failing[hour]}")
         said = set(failing)
@@ -196,9 +240,13 @@ def serve(stack: Stack, every_minutes: float) -> None:
 
 
 def _round(stack: Stack, admin: ClickHouse, failing: dict[int, WeirError]) -> None:
-    for line in keep(stack, admin, failing=failing):
-        _log(line)
-        _ACTIONS.labels(line.split()[0]).inc()
+    failed = None
+    try:
+        for line in keep(stack, admin, failing=failing):
+            _log(line)
+            _ACTIONS.labels(line.split()[0]).inc()
+    except WeirError as error:
+        failed = error
     seen = survey(stack, admin)
     for tier in seen.tiers:
         _SIZE.labels(tier.tier).set(tier.octets)
@@ -206,6 +254,8 @@ def _round(stack: Stack, admin: ClickHouse, failing: dict[int, WeirError]) -> No
     _BEYOND.set(seen.beyond)
     _FREE.set(seen.disk.free)
     _SPENT.set(seconds(seen.full) if seen.full else 0)
+    if failed:
+        raise failed
     _DONE.set_to_current_time()
 
 

@@ -1,0 +1,166 @@
+"""Backups and restores of the store alone that are interrupted or killed, or meet another: they leave the store as it was,
+and nothing that would make retention drop more or a removal wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from rich.console import Console
+
+from harness import Killed, LoneStore, before_each_statement, emptied, keep
+from hourly_truth import EVENING, NOW, flows
+from weir import backup, forget, snapshot
+from weir.clickhouse import ClickHouse, connect
+from weir.errors import WeirError
+from weir.stages import Stages
+from weir.storage import hours
+from weir.storage.partitions import disk
+
+ONLY_STORE = True
+
+
+@pytest.fixture
+def store(stack: LoneStore) -> Iterator[ClickHouse]:
+    """The store with 100 records, while commands back up and restore it alone."""
+    admin = emptied(stack)
+    admin.execute(flows(EVENING, 100))
+    list(hours.roll_up(admin, all_now=True))
+
+    @contextmanager
+    def lone(*_: object, **__: object) -> Iterator[ClickHouse]:
+        yield connect(stack.stack, "admin", patience=None)
+
+    with mock.patch.object(backup, "_store", lone), mock.patch.object(backup, "_quiet", lone):
+        yield admin
+
+
+@pytest.fixture
+def stages() -> Iterator[Stages]:
+    with Stages(Console(quiet=True)) as quiet:
+        yield quiet
+
+
+def kill(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def killed_backup(stack: LoneStore, folder: Path, stages: Stages) -> None:
+    """A backup that ends without cleaning up while it counts."""
+    with (
+        mock.patch.object(backup, "_count", kill),
+        mock.patch.object(snapshot, "drop"),
+        pytest.raises(Killed),
+    ):
+        backup.backup(stack.stack, folder, stages, pause=False)
+
+
+def databases(store: ClickHouse) -> set[str]:
+    names = snapshot.names(store.database)
+    return {row["name"] for row in store.rows("SELECT name FROM system.databases", database="") if row["name"] in names}
+
+
+def test_retention_drops_the_snapshot_of_a_killed_backup(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    killed_backup(stack, tmp_path / "killed", stages)
+    assert databases(store) == {"weir_snapshot"}
+    with snapshot.alone(stack.stack):
+        keep(stack, store, NOW)
+    assert databases(store) == {"weir_snapshot"}, "it belongs to the process that holds the lock"
+    before = disk(store)
+    store.execute("ALTER TABLE flows DELETE WHERE src_port < 2050", mutations_sync="2")
+    assert disk(store).copies > before.copies, "what only the snapshot holds will be free again"
+    assert any("weir_snapshot" in line for line in keep(stack, store, NOW))
+    assert databases(store) == set()
+    assert disk(store).copies == 0
+
+
+def test_a_removal_does_not_wait_for_a_snapshot(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    """Merges of its tables are stopped, so that no removal from them would end."""
+    killed_backup(stack, tmp_path / "killed", stages)
+    impatient, wanted = connect(stack.stack, "admin", patience=30), forget.network("10.0.0.1")
+    forget.forget(impatient, wanted, stages, forget.search(impatient, wanted, stages))
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+
+
+def test_of_two_backups_at_once_the_second_is_refused(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    count = backup._count
+
+    def meanwhile(*given: object) -> list[backup.Entry]:
+        with pytest.raises(WeirError, match="another backup or restore"):
+            backup.backup(stack.stack, tmp_path / "second", stages, pause=False)
+        return count(*given)  # type: ignore[arg-type]
+
+    with mock.patch.object(backup, "_count", meanwhile):
+        backup.backup(stack.stack, tmp_path / "first", stages, pause=False)
+    backup.restore(stack.stack, tmp_path / "first", stages, check=True)
+
+
+def after(exchanges: int, error: type[BaseException]) -> Callable[[str], None]:
+    """Raise an error before the next exchange of tables."""
+
+    def count(sql: str) -> None:
+        nonlocal exchanges
+        exchanges -= "EXCHANGE TABLES" in sql
+        if exchanges < 0:
+            exchanges = 1000
+            raise error
+
+    return count
+
+
+def refuse_once(sql: str) -> None:
+    """A view of the restored tables cannot be made."""
+    if sql.startswith("CREATE OR REPLACE VIEW") and not refuse_once.__dict__.setdefault("done", False):
+        refuse_once.__dict__["done"] = True
+        raise WeirError("MEMORY_LIMIT_EXCEEDED", status=1)
+
+
+def killed_while_it_reads(sql: str) -> None:
+    if sql.startswith("RESTORE"):
+        raise Killed
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [(after(13, KeyboardInterrupt), KeyboardInterrupt), (refuse_once, WeirError), (after(13, Killed), Killed)],
+    ids=["Ctrl-C", "views", "kill"],
+)
+def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
+    stack: LoneStore,
+    store: ClickHouse,
+    stages: Stages,
+    tmp_path: Path,
+    how: Callable[[str], None],
+    error: type[BaseException],
+) -> None:
+    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    store.execute(flows(EVENING + 3600, 300))
+    list(hours.roll_up(store, all_now=True))
+
+    def restore(how: Callable[[str], None]) -> None:
+        with before_each_statement(how), pytest.raises(error):
+            backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
+
+    if error is Killed:
+        with mock.patch.object(backup, "_put_back"), mock.patch.object(snapshot, "drop"):
+            restore(how)
+        keep(stack, store, NOW)
+        assert databases(store) == {"weir_restore"}, "it holds the store's own tables"
+        how = killed_while_it_reads  # the next one puts them back first
+    restore(how)
+    assert databases(store) == set()
+    store.execute(flows(EVENING + 7200, 10))
+    list(hours.roll_up(store, all_now=True))
+    counts = {table: f"SELECT sum(t.records) AS n FROM {table} AS t" for table in ("arrivals", "flows_hourly")}
+    counts["flows"] = "SELECT count() AS n FROM flows"
+    assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 410)
