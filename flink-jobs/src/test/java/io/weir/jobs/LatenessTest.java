@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.UnaryOperator;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
@@ -44,6 +43,15 @@ class LatenessTest {
     at(start + 11, "close " + worker);
   }
 
+  /** Two probes with a flow in every interval: of 1,000 octets, and of so many. */
+  private void two(int seconds, int octets) {
+    enrol("p1", "p2");
+    for (int s = 0; s < seconds; s += 10) {
+      interval("p1/0", s, 1000);
+      interval("p2/0", s, octets);
+    }
+  }
+
   private void enrol(String... probes) {
     at(0, "prefix 10.1.0.0/16 id=1 customer=1 site=s1 national");
     for (String probe : probes) {
@@ -64,10 +72,7 @@ class LatenessTest {
 
   private static Map<String, String> fields(String line) {
     Map<String, String> fields = new TreeMap<>();
-    Matcher found = FIELD.matcher(line);
-    while (found.find()) {
-      fields.put(found.group(1), found.group(2));
-    }
+    FIELD.matcher(line).results().forEach(found -> fields.put(found.group(1), found.group(2)));
     return fields;
   }
 
@@ -142,11 +147,7 @@ class LatenessTest {
   /** Eight minutes in which the jobs run and read nothing, because the store is away. */
   @Test
   void whatCameInTimeIsInTheWindowsAfterAStall() throws Exception {
-    enrol("p1", "p2");
-    for (int s = 0; s < 1500; s += 10) {
-      interval("p1/0", s, 1000);
-      interval("p2/0", s, 100);
-    }
+    two(1500, 100);
     at(3000, "now");
     long begin = Trace.BASE_MS + 620_000;
     long back = begin + 500_000;
@@ -304,11 +305,7 @@ class LatenessTest {
   /** The last message of a partition is no record: nothing waits for it. */
   @Test
   void windowsEndBehindAMessageThatIsSetAside() throws Exception {
-    enrol("p1", "p2");
-    for (int s = 0; s < 90; s += 10) {
-      interval("p1/0", s, 1000);
-      interval("p2/0", s, 1);
-    }
+    two(90, 1);
     at(91.5, "batch p1/0 10.1.0.1:1024>192.0.2.1:80/6 1,1000,0,0");
     at(130, "raw p1/0 malformed xyz");
     at(131, "repeat p2/0 0");

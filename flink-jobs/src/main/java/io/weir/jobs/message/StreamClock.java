@@ -28,9 +28,6 @@ import java.util.stream.Stream;
  * fallen silent, or a list came, so that a message costs about the same for any number of workers.
  */
 public final class StreamClock {
-  /** Length of a worker's array. */
-  public static final int NUMBERS = 6;
-
   /** Of a worker: when the broker received the newest message that the jobs have read. */
   private static final int CAME = 3;
 
@@ -40,8 +37,17 @@ public final class StreamClock {
   /** When the broker received the newest message that Kafka has, as far as known. */
   private static final int NEWEST = 5;
 
+  /** Length of a worker's array. */
+  public static final int NUMBERS = NEWEST + 1;
+
   /** A worker is behind if its newest message came this much later than the newest one read. */
   private static final long BEHIND_MS = 15_000;
+
+  /**
+   * How long a window accepts late data: five minutes after its end, plus the time that may pass
+   * before a backlog is detected.
+   */
+  public static final long KEEP_MS = 300_000 + 2 * BEHIND_MS;
 
   /** How long to wait for other workers after the first message that follows a downtime. */
   private static final long FIRST_MS = 15_000;
@@ -58,11 +64,11 @@ public final class StreamClock {
   /** Reading pauses where no message is read for longer. */
   private static final long PAUSE_MS = 1_000;
 
-  /**
-   * How long a window accepts late data: five minutes after its end, plus the time that may pass
-   * before a backlog is detected.
-   */
-  public static final long KEEP_MS = 300_000 + 2 * BEHIND_MS;
+  /** Value of {@link #furthest}: no worker is behind. */
+  private static final long NONE = Long.MAX_VALUE;
+
+  /** Value of a number derived from all workers: it must be derived again. */
+  private static final long UNKNOWN = -1;
 
   /**
    * How far ahead of the time a window may begin and still be kept until the time has come. Rows of
@@ -74,12 +80,6 @@ public final class StreamClock {
 
   /** How far the clock of an agent may be ahead of the broker's before its word is doubted. */
   private static final long CLOCK_MS = 60_000;
-
-  /** Value of {@link #furthest}: no worker is behind. */
-  private static final long NONE = Long.MAX_VALUE;
-
-  /** Value of a number derived from all workers: it must be derived again. */
-  private static final long UNKNOWN = -1;
 
   /** The time; 0 before it is known. */
   private long time;
@@ -94,11 +94,20 @@ public final class StreamClock {
 
   private long beat;
 
-  /** {@link #active} and the wall clock when the wait for silent workers began, and its end. */
-  private long activeBefore;
+  /** A wait for silent workers: its begin, also by {@link #active}, and its end. */
+  private static final class Wait {
+    long since;
+    long activeBefore;
+    long until;
 
-  private long waitingSince;
-  private long waitingUntil;
+    void fields(Fields fields) throws IOException {
+      since = fields.of("since", since);
+      activeBefore = fields.of("activeBefore", activeBefore);
+      until = fields.of("until", until);
+    }
+  }
+
+  private final Wait wait = new Wait();
 
   /** When Kafka was asked for the newest list, and when that arrived. */
   private long asked;
@@ -125,7 +134,7 @@ public final class StreamClock {
     long came = appended == RawMessage.NO_TIME ? now : appended;
     active += Math.max(0, Math.min(now - beat, PAUSE_MS));
     beat = now;
-    waitingUntil = Math.min(waitingUntil, now + FIRST_MS);
+    wait.until = Math.min(wait.until, now + FIRST_MS);
     if (unheard != UNKNOWN && isUnheard(worker)) {
       unheard--;
     }
@@ -171,9 +180,9 @@ public final class StreamClock {
    */
   public long advance(long now, Supplier<Stream<long[]>> workers, BooleanSupplier unknown) {
     if (now - looked > 2 * BEHIND_MS) { // the jobs were away
-      waitingSince = now;
-      waitingUntil = now + START_MS;
-      activeBefore = active;
+      wait.since = now;
+      wait.until = now + START_MS;
+      wait.activeBefore = active;
       unheard = UNKNOWN;
     }
     looked = now;
@@ -181,10 +190,10 @@ public final class StreamClock {
       search(workers.get());
     }
     long to = Math.min(now, furthest);
-    if (now >= waitingUntil) {
-      waitingUntil = 0;
+    if (now >= wait.until) {
+      wait.until = 0;
     } else if (unknown.getAsBoolean()
-        || (asked < waitingSince && (time == 0 || unheard(workers) > 0))) {
+        || (asked < wait.since && (time == 0 || unheard(workers) > 0))) {
       to = time;
     }
     time = Math.max(time, to);
@@ -262,7 +271,7 @@ public final class StreamClock {
   }
 
   private boolean isUnheard(long[] worker) {
-    return worker[READ] <= activeBefore;
+    return worker[READ] <= wait.activeBefore;
   }
 
   private boolean isListed(long now) {
@@ -278,11 +287,11 @@ public final class StreamClock {
     looked = earlier(looked, kept.looked);
     active = Math.max(active, kept.active);
     beat = Math.max(beat, kept.beat);
-    activeBefore = Math.max(activeBefore, kept.activeBefore);
+    wait.activeBefore = Math.max(wait.activeBefore, kept.wait.activeBefore);
     asked = Math.max(asked, kept.asked);
     arrived = Math.max(arrived, kept.arrived);
-    waitingSince = Math.max(waitingSince, kept.waitingSince);
-    waitingUntil = Math.max(waitingUntil, kept.waitingUntil);
+    wait.since = Math.max(wait.since, kept.wait.since);
+    wait.until = Math.max(wait.until, kept.wait.until);
     furthest = UNKNOWN;
     unheard = UNKNOWN;
   }
@@ -296,11 +305,9 @@ public final class StreamClock {
     time = fields.of("time", time);
     looked = fields.of("looked", looked);
     active = fields.of("active", active);
+    wait.fields(fields);
     beat = fields.of("beat", beat);
-    activeBefore = fields.of("activeBefore", activeBefore);
     asked = fields.of("asked", asked);
     arrived = fields.of("arrived", arrived);
-    waitingSince = fields.of("waitingSince", waitingSince);
-    waitingUntil = fields.of("waitingUntil", waitingUntil);
   }
 }

@@ -31,6 +31,17 @@ final class Progress {
   /** Index of when its run was heard, see {@link RunOrder#heard}. */
   private static final int HEARD = 2;
 
+  /** A mark of a worker, see {@link WindowMessage.Kind#MARK}. */
+  record Mark(int worker, int workers, long epoch, long until, long appended, boolean last) {
+    static Mark of(long[] data) {
+      return new Mark((int) data[0], (int) data[1], data[2], data[3], data[4], data[5] != 0);
+    }
+
+    private long came(long now) {
+      return appended == RawMessage.NO_TIME ? now : appended;
+    }
+  }
+
   /** A probe: the number of its workers, and the data known about each. */
   private static final class Probe {
     int workers;
@@ -71,17 +82,6 @@ final class Progress {
   private transient int silent;
 
   private final transient Retired retired = new Retired();
-
-  /** A mark of a worker, see {@link WindowMessage.Kind#MARK}. */
-  record Mark(int worker, int workers, long epoch, long until, long appended, boolean last) {
-    static Mark of(long[] data) {
-      return new Mark((int) data[0], (int) data[1], data[2], data[3], data[4], data[5] != 0);
-    }
-
-    private long came(long now) {
-      return appended == RawMessage.NO_TIME ? now : appended;
-    }
-  }
 
   /** Notes that a worker has closed its intervals; closing records of an older run are ignored. */
   void mark(String name, Mark mark, long now) {

@@ -72,7 +72,6 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       changed = fields.of("changed", changed);
       timer = fields.of("timer", timer);
       idle = fields.of("idle", idle);
-      ended = fields.of("ended", ended);
     }
   }
 
@@ -245,6 +244,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       long[] sums = window.sums.toArray();
       Longs.write(sums, sums.length, out);
       out.writeLong(window.last);
+      out.writeLong(window.ended);
       out.writeInt(window.reports.size());
       for (Map.Entry<Long, long[]> report : window.reports.entrySet()) {
         out.writeLong(report.getKey());
@@ -260,6 +260,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       long[] sums = Longs.read(in);
       window.sums.addAll(sums, 0, sums.length, 1);
       window.last = in.readLong();
+      window.ended = in.readLong();
       for (int left = in.readInt(); left > 0; left--) {
         window.reports.put(in.readLong(), Longs.read(in));
       }
