@@ -43,6 +43,9 @@ final class Condition {
 
   private int version;
 
+  /** When the condition of the newest alert began, open or closed. */
+  private long opened;
+
   /** The newest state of the open alert if it has not been published, else null. */
   private Alert newest;
 
@@ -71,7 +74,10 @@ final class Condition {
               .setProbe(probe)
               .setOpenedMs(since)
               .build();
-      version = 0;
+      if (since != opened) {
+        version = 0; // else the closed alert opens again, under its id
+      }
+      opened = since;
       tell(with(finding, now), out);
       return;
     }

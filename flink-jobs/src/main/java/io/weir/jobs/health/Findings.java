@@ -47,34 +47,78 @@ final class Findings {
   /** Clock offset that the host reports, if it is more than an interval. */
   long offset;
 
-  /** Adds a closing record's counts of drops, and its data on the clock. */
-  void closing(LedgerEvent event, ClosingRecord record) {
+  /**
+   * When the broker received the first message that shows drops, missing or unbalanced messages,
+   * late ones, or a wrong clock; 0 if none does. The times are the same if the jobs read the
+   * messages again.
+   */
+  long droppedSince;
+
+  long incompleteSince;
+  long lateSince;
+  long clockSince;
+
+  private static long earlier(long since, long at) {
+    return since == 0 ? at : Math.min(since, at);
+  }
+
+  /** Adds messages that a message shows to be missing, which came at {@code at}. */
+  void missing(long at, long batches, long closings) {
+    missingBatches += batches;
+    missingClosings += closings;
+    if ((batches | closings) != 0) {
+      incompleteSince = earlier(incompleteSince, at);
+    }
+  }
+
+  /** Adds what is not accounted for in a closing record that came at {@code at}. */
+  void unbalanced(long at, long packets, long octets) {
+    unbalancedPackets += packets;
+    unbalancedOctets += octets;
+    if ((packets | octets) != 0) {
+      incompleteSince = earlier(incompleteSince, at);
+    }
+  }
+
+  /**
+   * Adds a closing record's counts of drops, and its data on the clock; {@code now} is when it is
+   * read.
+   */
+  void closing(LedgerEvent event, ClosingRecord record, long now) {
     closings++;
+    long before = dropped;
     onInterface += record.getInterval().getOnInterface().getPackets();
     for (DropCount drop : record.getInterval().getDroppedList()) {
       dropped += drop.getPackets();
+    }
+    if (dropped > before) {
+      droppedSince = earlier(droppedSince, event.came(now));
     }
     if (event.appended() == RawMessage.NO_TIME || !followsTheClock(record)) {
       return;
     }
     clocked++;
-    long after = event.appended() - (event.interval() + event.length());
+    long after = event.appended() - event.until();
     if (after < -event.length()) {
       ahead = Math.max(ahead, -after);
+      clockSince = earlier(clockSince, event.appended());
     } else if (after > 2L * event.length() + LATE_MS) {
       long queue = record.getLoad().getPublishQueueOctets();
       long spool = record.getLoad().getSpoolOctets();
       if (queue > 0 || spool > 0) {
         late = Math.max(late, after);
+        lateSince = earlier(lateSince, event.appended());
         queueOctets = Math.max(queueOctets, queue);
         spoolOctets = Math.max(spoolOctets, spool);
       } else {
         behind = Math.max(behind, after);
+        clockSince = earlier(clockSince, event.appended());
       }
     }
     long off = record.hasClockOffsetUs() ? Math.abs(record.getClockOffsetUs() / 1000) : 0;
     if (off > event.length()) {
       offset = Math.max(offset, off);
+      clockSince = earlier(clockSince, event.appended());
     }
   }
 

@@ -72,12 +72,12 @@ final class ProbeHealth {
     WorkerHealth worker = worker(event.worker(), now);
     worker.offset = Math.max(worker.offset, event.offset());
     if (event.kind() == LedgerEvent.Kind.BATCH) {
-      worker.batch(event, found);
+      worker.batch(event, now, found);
     } else if (event.kind() == LedgerEvent.Kind.CLOSING) {
       ClosingRecord record = ClosingRecord.parseFrom(event.body());
       run.closing(event, record, now);
       worker.closing(event, record, now, found);
-      found.closing(event, record);
+      found.closing(event, record, now);
     }
   }
 
@@ -99,7 +99,7 @@ final class ProbeHealth {
   private void check(String probe, long[] offsets, long at, long grace, Consumer<HealthAlert> out) {
     long before = unread;
     unread = 0;
-    long silentFor = 0;
+    long since = at;
     int silent = 0;
     int last = -1;
     int partitions = offsets.length / 2;
@@ -115,7 +115,7 @@ final class ProbeHealth {
       if (number < due && over && !worker.stopped && !run.isOfFile()) {
         silent++;
         last = number;
-        silentFor = Math.max(silentFor, quiet);
+        since = Math.min(since, worker.silentSince());
       }
     }
     judge(
@@ -124,7 +124,7 @@ final class ProbeHealth {
         silent > 0,
         at,
         out,
-        silent > 0 ? silence(probe, at, silent, due, last, silentFor, reported) : null);
+        silent > 0 ? silence(probe, since, at, silent, due, last, reported) : null);
     boolean grows = unread > before && unread > LAG_FLOOR;
     judge(Reason.LAG_GROWING, probe, grows, at, out, grows ? lag(probe) : null);
     if (found.closings > 0) {
@@ -180,7 +180,8 @@ final class ProbeHealth {
   }
 
   private static Finding silence(
-      String probe, long at, int silent, int due, int last, long silentFor, boolean reported) {
+      String probe, long since, long at, int silent, int due, int last, boolean reported) {
+    long silentFor = at - since;
     Map<String, Long> values =
         Map.of(
             "silent_ms",
@@ -192,14 +193,14 @@ final class ProbeHealth {
     String span = seconds(silentFor) + " s";
     if (!reported) {
       return new Finding(
-          at - silentFor,
+          since,
           Severity.SEVERITY_WARNING,
           "Probe " + probe + " is enrolled and has sent nothing in " + span + ".",
           values);
     }
     if (silent == due) {
       return new Finding(
-          at - silentFor,
+          since,
           Severity.SEVERITY_CRITICAL,
           "Probe " + probe + " has sent nothing for " + span + ".",
           values);
@@ -209,10 +210,7 @@ final class ProbeHealth {
             ? "Worker " + last + " of probe " + probe + " has"
             : silent + " of " + due + " workers of probe " + probe + " have";
     return new Finding(
-        at - silentFor,
-        Severity.SEVERITY_WARNING,
-        which + " sent nothing for " + span + ".",
-        values);
+        since, Severity.SEVERITY_WARNING, which + " sent nothing for " + span + ".", values);
   }
 
   private Finding lag(String probe) {
@@ -227,6 +225,11 @@ final class ProbeHealth {
         Map.of("unread_messages", unread));
   }
 
+  /** When a finding began; findings of an earlier version's state do not know it. */
+  private long began(long since) {
+    return since == 0 ? checkedAt : since;
+  }
+
   private Finding drops(String probe) {
     long permille = found.dropped * 1000 / Math.max(found.dropped, found.onInterface);
     Severity severity =
@@ -234,7 +237,7 @@ final class ProbeHealth {
             ? Severity.SEVERITY_CRITICAL
             : permille >= DROPS_WARNING ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
     return new Finding(
-        checkedAt,
+        began(found.droppedSince),
         severity,
         "Probe "
             + probe
@@ -262,7 +265,7 @@ final class ProbeHealth {
     append(
         text, found.unbalancedOctets, "octet is not accounted for", "octets are not accounted for");
     return new Finding(
-        checkedAt,
+        began(found.incompleteSince),
         Severity.SEVERITY_WARNING,
         "The ledger of probe " + probe + " is incomplete: " + text + ".",
         Map.of(
@@ -281,7 +284,7 @@ final class ProbeHealth {
 
   private Finding late(String probe) {
     return new Finding(
-        checkedAt,
+        began(found.lateSince),
         Severity.SEVERITY_WARNING,
         "Records of probe "
             + probe
@@ -304,7 +307,7 @@ final class ProbeHealth {
                 ? "behind Kafka's by about " + seconds(found.behind) + " s"
                 : "off by " + seconds(found.offset) + " s, as its host says";
     return new Finding(
-        checkedAt,
+        began(found.clockSince),
         Severity.SEVERITY_CRITICAL,
         "The clock of probe " + probe + " is " + how + ".",
         Map.of("ahead_ms", found.ahead, "behind_ms", found.behind, "offset_ms", found.offset));

@@ -2,6 +2,7 @@ package io.weir.jobs.health;
 
 import io.weir.jobs.message.Idle;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RunOrder;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -21,6 +22,9 @@ final class WorkerHealth {
    */
   long heard;
 
+  /** When the broker received that closing record, ms; 0 before the first one. */
+  private long came;
+
   /** Whether any closing record has arrived. */
   boolean reported;
 
@@ -29,7 +33,11 @@ final class WorkerHealth {
 
   private final Idle idle = new Idle();
 
+  /** Epoch of the newest run, 0 before the first message. */
   private long epoch;
+
+  /** When its newest message came, as {@link RunOrder#heard} states it. */
+  private long runHeard;
 
   /** Sequence number after that of the last closing record. */
   private long next;
@@ -54,18 +62,28 @@ final class WorkerHealth {
     return Math.max(0, end - Math.max(offset + 1, begin));
   }
 
+  /**
+   * Since when the worker has closed no interval, ms: by the broker's time, which is the same if
+   * the jobs read again.
+   */
+  long silentSince() {
+    return came == 0 ? heard : came;
+  }
+
   /** Processes a batch that has not been received before. */
-  void batch(LedgerEvent event, Findings found) {
-    if (run(event, found) && event.sequence() >= next) {
+  void batch(LedgerEvent event, long now, Findings found) {
+    if (run(event, false, event.came(now), found) && event.sequence() >= next) {
       received++;
     }
   }
 
   /** Processes a closing record that has not been received before. */
   void closing(LedgerEvent event, ClosingRecord record, long now, Findings found) {
+    long at = event.came(now);
     heard = now;
+    came = Math.max(came, at);
     reported = true;
-    if (!run(event, found) || event.sequence() < next) {
+    if (!run(event, record.getLast(), at, found) || event.sequence() < next) {
       return;
     }
     boolean follows = record.getFirstSequence() <= next;
@@ -76,35 +94,42 @@ final class WorkerHealth {
       closings = closedUntil == 0 ? 1 : between / event.length();
       closings = Math.max(Math.min(1, lost), Math.min(lost, closings));
     }
-    found.missingClosings += closings;
-    found.missingBatches += lost - closings;
     Conservation sums = record.getInterval();
     long start = record.getFirst() ? 0 : inRing;
-    found.unbalancedPackets += unbalanced(sums, follows ? start : -1);
-    found.unbalancedOctets += unbalancedOctets(sums);
+    found.missing(at, lost - closings, closings);
+    found.unbalanced(at, unbalanced(sums, follows ? start : -1), unbalancedOctets(sums));
     next = event.sequence() + 1;
     received = 0;
-    closedUntil = event.interval() + event.length();
+    closedUntil = event.until();
     inRing = sums.getInRingPackets();
     stopped = record.getLast();
   }
 
-  /** Notes the run of a message; false if the message belongs to an older run. */
-  private boolean run(LedgerEvent event, Findings found) {
-    if (event.epoch() > epoch) {
+  /**
+   * Notes the run of a message that came at {@code at}; false if the message belongs to an older
+   * run. {@code last} is whether it announces the run's stop.
+   */
+  private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
+    if (RunOrder.isNewer(event.epoch(), event.until(), at, epoch, runHeard)) {
       if (received > 0) {
-        found.missingClosings++; // the run before ended in the midst of an interval
+        found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
-      // If an earlier run is known, the jobs have missed no message of the new one.
-      boolean fromStart = epoch != 0 || event.sequence() == 0;
+      // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
+      // lower, its first messages may have counted as leftovers.
+      boolean fromStart = event.sequence() == 0 || (epoch != 0 && event.epoch() > epoch);
       epoch = event.epoch();
       next = fromStart ? 0 : event.sequence();
       received = 0;
       closedUntil = 0;
       inRing = -1;
       stopped = false;
+      runHeard = 0;
     }
-    return event.epoch() == epoch;
+    if (event.epoch() != epoch) {
+      return false;
+    }
+    runHeard = RunOrder.heard(runHeard, at, last);
+    return true;
   }
 
   private static long unbalanced(Conservation sums, long inRingBefore) {

@@ -79,6 +79,14 @@ class WorkerRunsTest {
     assertEquals(Set.of(STOPPED), states(600, 3_000));
   }
 
+  /** For a minute its messages count as leftovers. */
+  @Test
+  void anOrderlyStopIsOneIfTheRunBeforeWasKilled() throws Exception {
+    events.run(AHEAD).sends(0, 300);
+    events.run(301).sends(300, 590).interval(590, 590, true);
+    assertEquals(Set.of(STOPPED), states(600, 3_000));
+  }
+
   @Test
   void leftoversOfAnOlderRunTakeNoStopBack() throws Exception {
     events.leftovers();
