@@ -335,7 +335,7 @@ def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages
     )
     store.execute(f"INSERT INTO {beside}.{snapshot.ORIGINALS} VALUES {values}", database="")
     try:
-        for table in brought.keys() - {MANIFEST}:
+        for table in sorted(brought.keys() - {MANIFEST}):
             here, there = f"{store.database}.{table}", f"{beside}.{table}"
             exchange = f"EXCHANGE TABLES {here} AND {there}" if table in present else f"RENAME TABLE {there} TO {here}"
             store.execute(exchange, database="")

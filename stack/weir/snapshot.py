@@ -50,17 +50,25 @@ def drop_left(stack: Stack, store: ClickHouse) -> list[str]:
     """Drop the copies that a killed backup or restore left, whose files nothing else would free; returns their names. A copy
     with the store's own tables stays: the next restore puts them back.
     """
+    if not _ownerless(store):
+        return []
+    with ExitStack() as held:
+        try:
+            held.enter_context(alone(stack))
+        except WeirError:
+            return []  # their owner is at work
+        left = _ownerless(store)
+        for database in left:
+            drop(store, database)
+    return left
+
+
+def _ownerless(store: ClickHouse) -> list[str]:
+    """The copies, if nobody holds the lock, that nobody needs."""
     listed = ", ".join(f"'{name}'" for name in names(store.database))
     rows = store.rows(
         f"SELECT name FROM system.databases WHERE name IN ({listed}) AND name NOT IN"
         f" (SELECT database FROM system.tables WHERE name = '{ORIGINALS}')",
         database="",
     )
-    with ExitStack() as held:
-        try:
-            held.enter_context(alone(stack))
-        except WeirError:
-            return []  # their owner is at work
-        for row in rows:
-            drop(store, row["name"])
     return [row["name"] for row in rows]

@@ -22,7 +22,7 @@ def leap_s(file: Path, now: float, before: float | None) -> float:
     of the clock from before this round, if the file does not say.
     """
     last, leapt, ahead = before, None, 0.0
-    with suppress(OSError, ValueError, KeyError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(file.read_text())
         last, leapt, ahead = noted["last"], noted["leapt"], noted["ahead"]
     if leapt is not None and not leapt <= now < leapt + DAY_S:
