@@ -45,7 +45,7 @@ final class CounterOracle {
       rows.add(
           "%s %s %d %s %s %d %d"
               .formatted(
-                  Oracle.time(message.getIntervalStartMs()),
+                  Received.time(message.getIntervalStartMs()),
                   message.getProbe(),
                   message.getWorker(),
                   counter.getSet(),
@@ -55,9 +55,9 @@ final class CounterOracle {
       for (long span : SPANS_S) {
         long start = Math.floorDiv(message.getIntervalStartMs(), span * 1000) * span * 1000;
         for (String scope : List.of("1 " + message.getProbe(), "2 0")) {
-          String window = "%s %d %s".formatted(Oracle.time(start), span, scope);
-          if (event.at() >= start + span * 1000 + Oracle.LATE_MS
-              || event.at() < start - Oracle.LATE_MS) {
+          String window = "%s %d %s".formatted(Received.time(start), span, scope);
+          if (event.at() >= start + span * 1000 + Received.LATE_MS
+              || event.at() < start - Received.LATE_MS) {
             late.add(window);
           }
           String key = "%s %s %s".formatted(window, counter.getSet(), counter.getLabel());

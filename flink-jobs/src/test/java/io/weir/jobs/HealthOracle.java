@@ -218,9 +218,9 @@ final class HealthOracle {
       }
       if (at - since > NOTICED_MS && isOpen(alerts, at) != silent) {
         oracle.same(
-            "alert of silence of " + probe + " at " + Oracle.time(at),
+            "alert of silence of " + probe + " at " + Received.time(at),
             isOpen(alerts, at),
-            silent + " since " + Oracle.time(since));
+            silent + " since " + Received.time(since));
         return;
       }
     }
@@ -245,7 +245,7 @@ final class HealthOracle {
     }
     long by = at + (crashed == Long.MAX_VALUE ? NOTICED_MS : QUIET_MS);
     if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
-      oracle.same("alert of " + probe + "'s " + what + " at " + Oracle.time(at), false, true);
+      oracle.same("alert of " + probe + "'s " + what + " at " + Received.time(at), false, true);
     }
   }
 
