@@ -2,39 +2,32 @@ package io.weir.jobs;
 
 import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.Received.FlowKey;
-import io.weir.jobs.Received.Scope;
-import io.weir.jobs.Received.Seen;
 import io.weir.jobs.Trace.Event;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.function.Function;
+import java.util.function.ToLongFunction;
 
 /**
  * The expected contents of the tables once all input is processed, computed by plain sums over the
  * received messages: written from the promises in the documents ({@code
  * docs/explanation/windows.md}, {@code design.md}), without any of the jobs' own code.
  *
- * <p>A record that came within {@link Received#LATE_MS} after its window's end is in the window's
- * rows. A record that came later may or may not be in them: rows of its window lie between the two
- * sums.
+ * <p>A record that came within {@link Received#LATE_MS} after its window's end, by the time that
+ * windows follow ({@link StreamTime}), is in the window's rows, however the jobs read it. A record
+ * that came later, or so early that its window was not kept ({@link Received#AHEAD_MS}), may or may
+ * not be in them: rows of its window lie between the two sums.
  */
 final class Oracle {
-  /** The length of the windows of mixes. */
-  private static final long MIX_MS = 60_000;
-
   /** The length of lists. */
   static final int TOP = 3;
-
-  /** Dimensions of mixes: total, application, AS, country, customer, AS with application. */
-  private static final int DIMENSIONS = 6;
 
   private final Received received;
   private final List<String> differences = new ArrayList<>();
@@ -54,7 +47,7 @@ final class Oracle {
         ledger(lines);
       }
       case "topn" -> new TopnOracle(this, received).check(lines);
-      case "mixes" -> mixes(lines);
+      case "mixes" -> new MixOracle(this, received).check(lines);
       case "filters" -> received.counters.check(this, lines);
       case "health" -> received.health.check(this, lines);
       case "indicators" ->
@@ -105,6 +98,40 @@ final class Oracle {
     return newest;
   }
 
+  /**
+   * Checks that the value of every further row with the same key is no smaller, and that its
+   * version is higher.
+   */
+  void grows(
+      String table,
+      List<Map<String, String>> rows,
+      ToLongFunction<Map<String, String>> value,
+      String... key) {
+    Map<String, Map<String, String>> before = new HashMap<>();
+    for (Map<String, String> row : rows) {
+      Map<String, String> last = before.put(text(row, key), row);
+      if (last == null) {
+        continue;
+      }
+      String where = table + " " + text(row, key);
+      if (Schedule.ENABLED.contains(Schedule.Property.VERSIONS)
+          && number(row, "version") <= number(last, "version")) {
+        differs(where + ": version " + row.get("version") + " after " + last.get("version"));
+      }
+      if (value.applyAsLong(row) < value.applyAsLong(last)) {
+        differs(
+            "%s: version %s has %d after %d"
+                .formatted(
+                    where, row.get("version"), value.applyAsLong(row), value.applyAsLong(last)));
+      }
+    }
+  }
+
+  /** The rows of a table, in the order in which they were written. */
+  static List<Map<String, String>> rows(List<String> lines, String table) {
+    return lines.stream().map(line -> row(line, table)).filter(Objects::nonNull).toList();
+  }
+
   /** Notes a difference. */
   void differs(String difference) {
     differences.add(difference);
@@ -113,6 +140,12 @@ final class Oracle {
   void same(String what, Object had, Object wanted) {
     if (!had.equals(wanted)) {
       differences.add(what + ": " + had + " is to be " + wanted);
+    }
+  }
+
+  void between(String what, long had, long least, long most) {
+    if (had < least || had > most) {
+      differs(what + ": " + had + " is to be " + (least == most ? "" : least + " to ") + most);
     }
   }
 
@@ -243,88 +276,5 @@ final class Oracle {
         row.getOrDefault("dst_addr", ""),
         (int) number(row, "dst_port"),
         (int) number(row, "protocol"));
-  }
-
-  /**
-   * Octets and packets of each longer window, in all directions together; and in each direction,
-   * the rows of every dimension add up to the total.
-   */
-  private void mixes(List<String> lines) {
-    Map<String, Map<String, String>> rows =
-        newest(
-            lines, "mixes", "ts", "scope", "probe", "customer", "dimension", "direction", "rank");
-    Map<String, long[]> had = new TreeMap<>();
-    Map<String, long[][]> whole = new TreeMap<>();
-    for (Map<String, String> row : rows.values()) {
-      long[] sum =
-          whole
-              .computeIfAbsent(
-                  text(row, "ts", "scope", "probe", "customer", "direction"),
-                  key -> new long[DIMENSIONS][3])[(int) number(row, "dimension") - 1];
-      sum[0] += number(row, "octets");
-      sum[1] += number(row, "packets");
-      sum[2] += number(row, "flows");
-      if (number(row, "dimension") == 1) {
-        long[] sums =
-            had.computeIfAbsent(text(row, "ts", "scope", "probe", "customer"), key -> new long[3]);
-        sums[0] += number(row, "octets");
-        sums[1] += number(row, "packets");
-        sums[2] = number(row, "probes_reported");
-      }
-    }
-    whole.forEach(
-        (key, sums) -> {
-          for (int at = 1; at < DIMENSIONS; at++) {
-            same(
-                "mixes " + key + " dimension " + (at + 1),
-                Arrays.toString(sums[at]),
-                Arrays.toString(sums[0]));
-          }
-        });
-    Map<String, long[]> wanted = new TreeMap<>();
-    Set<String> late = new TreeSet<>();
-    Map<String, Boolean> closed = new TreeMap<>();
-    received
-        .windows()
-        .forEach(
-            (window, probes) -> {
-              long mix = Math.floorDiv(window, MIX_MS) * MIX_MS;
-              boolean anyLate = probes.values().stream().anyMatch(seen -> seen.isLate);
-              for (Scope scope : received.scopes(probes)) {
-                long[] sums = wanted.computeIfAbsent(scope.key(mix), key -> new long[2]);
-                sums[0] += scope.octets();
-                sums[1] += scope.packets();
-                Seen own = probes.get(scope.probe());
-                if (own == null ? anyLate : own.isLate) {
-                  late.add(scope.key(mix));
-                }
-                if (own != null) {
-                  Boolean complete = received.complete(scope.probe(), window + Received.WINDOW_MS);
-                  closed.merge(scope.key(mix), Boolean.TRUE.equals(complete), Boolean::logicalAnd);
-                }
-              }
-            });
-    wanted.forEach(
-        (key, sums) -> {
-          long[] mix = had.getOrDefault(key, new long[2]);
-          if (!late.contains(key) && (mix[0] != sums[0] || mix[1] != sums[1])) {
-            differences.add(
-                "mixes %s: %d octets, %d packets are to be %d and %d"
-                    .formatted(key, mix[0], mix[1], sums[0], sums[1]));
-          }
-          if (!late.contains(key) && closed.getOrDefault(key, false)) {
-            same("mixes " + key + " probes_reported", mix.length == 3 ? mix[2] : -1, 1L);
-          }
-          if (mix[0] > sums[0] && key.contains(" 1 ")) {
-            differences.add("mixes " + key + ": more than came");
-          }
-        });
-    had.keySet().removeAll(wanted.keySet());
-    had.forEach(
-        (key, sums) -> {
-          if (sums[0] != 0) {
-            differences.add("mixes " + key + ": of nothing that came");
-          }
-        });
   }
 }

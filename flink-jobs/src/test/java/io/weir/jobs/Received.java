@@ -21,6 +21,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Function;
+import java.util.stream.IntStream;
 
 /**
  * The messages that came, added up: the flows of each probe and window, the batches of each
@@ -32,6 +34,12 @@ final class Received {
 
   /** How long after its end a window accepts late data. */
   static final long LATE_MS = 300_000;
+
+  /** How far ahead of the clock windows are kept for sure: fifteen minutes, less one window. */
+  static final long AHEAD_MS = 900_000 - WINDOW_MS;
+
+  /** The largest constant error of an agent's clock, and how late it may close an interval. */
+  private static final long CLOCK_MS = 75_000;
 
   record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
     /** A key that is the same for both directions. */
@@ -64,6 +72,11 @@ final class Received {
     long revRst;
     boolean guess = true;
 
+    /** The part that came in time. */
+    long sureOctets;
+
+    long surePackets;
+
     /** When the flow was first seen in the window, ms from 1970. */
     long firstMs = Long.MAX_VALUE;
 
@@ -82,12 +95,17 @@ final class Received {
     long overflowPackets;
     long overflowOctets;
 
-    /** Of all data, the part that came too late for windows to guarantee it. */
+    /** The part of the overflow that came in time. */
+    long sureOverflowPackets;
+
+    long sureOverflowOctets;
+
+    /** Of all data, the part that came too late, or too early, for windows to guarantee it. */
     long lateOctets;
 
     boolean isLate;
 
-    /** Messages that came after the window's end. */
+    /** Messages that came after the window's end, or before its start. */
     long afterEnd;
 
     /** The number of the event with the last message. */
@@ -109,8 +127,28 @@ final class Received {
     boolean several;
   }
 
-  /** A closing record: when it came, and up to which time its worker has closed windows. */
-  private record Mark(long at, int event, long epoch, long until) {}
+  /**
+   * A closing record: when it came by the broker's time and, at the latest, by that of the windows;
+   * and up to which time its worker has closed windows.
+   */
+  private record Mark(
+      long came, long at, int event, long epoch, long sequence, long end, long until) {
+    Mark(Event event, long at, int number, FlowMessage message, long until) {
+      this(
+          event.message().appended(),
+          at,
+          number,
+          message.getEpoch(),
+          message.getSequence(),
+          message.getIntervalStartMs() + message.getIntervalMs(),
+          until);
+    }
+
+    /** Whether it closes the windows up to {@code end}, and is not of a clock far ahead. */
+    boolean closes(long end) {
+      return until >= end && came >= Math.min(end, this.end) - CLOCK_MS;
+    }
+  }
 
   /** The number of the event being read. */
   private int number;
@@ -143,23 +181,28 @@ final class Received {
 
   Received(List<Event> events) throws InvalidProtocolBufferException {
     for (Event event : events) {
-      number++;
       stops |= event.stop() != null;
       health.event(event);
-      if (event.message() != null) {
-        byte[] value = event.message().value();
-        switch (event.message().topic()) {
-          case "weir.prefixes" -> prefix(Prefix.parseFrom(value));
-          case "weir.probes" -> probe(Probe.parseFrom(value));
-          default -> {
-            if (event.message().topic().startsWith("weir.counters.")) {
-              counters.message(event);
-            } else {
-              message(event);
-            }
-          }
-        }
+    }
+    List<Event> read = Reading.kept(Reading.of(events));
+    long[] latest = StreamTime.latest(read, topic -> topic.startsWith("weir.flows."));
+    for (; number < read.size(); number++) {
+      if (read.get(number).message() != null) {
+        message(read.get(number), latest[number]);
       }
+    }
+    counters.read(read);
+  }
+
+  private void message(Event event, long latest) throws InvalidProtocolBufferException {
+    byte[] value = event.message().value();
+    String topic = event.message().topic();
+    if (topic.equals("weir.prefixes")) {
+      prefix(Prefix.parseFrom(value));
+    } else if (topic.equals("weir.probes")) {
+      probe(Probe.parseFrom(value));
+    } else if (topic.startsWith("weir.flows.")) {
+      flows(event, Math.max(latest, event.message().appended()));
     }
   }
 
@@ -180,7 +223,8 @@ final class Received {
     rankOfProbe.put(probe.getName(), probe.getRank());
   }
 
-  private void message(Event event) {
+  /** Reads a message of flows, at this time by the windows' clock or earlier. */
+  private void flows(Event event, long time) {
     FlowMessage message;
     try {
       message = FlowMessage.parseFrom(event.message().value());
@@ -198,12 +242,13 @@ final class Received {
     if (!seen.add(message.getSequence())) {
       return;
     }
-    health.message(event, message);
+    health.message(event.at(event.message().appended()), message);
     String interval =
         "%s %d %s"
             .formatted(message.getProbe(), message.getWorker(), time(message.getIntervalStartMs()));
     Part part = intervals.computeIfAbsent(interval, key -> new Part());
     part.several |= part.header != null && part.header.getEpoch() != message.getEpoch();
+    part.several |= part.closing != null && message.hasClosing();
     part.header = message;
     if (message.hasClosing()) {
       part.closing = message.getClosing();
@@ -215,7 +260,7 @@ final class Received {
               : Math.floorDiv(end, WINDOW_MS) * WINDOW_MS;
       marks
           .computeIfAbsent(worker, key -> new ArrayList<>())
-          .add(new Mark(event.at(), number, message.getEpoch(), until));
+          .add(new Mark(event, time, number, message, until));
       return;
     }
     part.batches++;
@@ -224,12 +269,10 @@ final class Received {
         windows
             .computeIfAbsent(window, key -> new TreeMap<>())
             .computeIfAbsent(message.getProbe(), key -> new Seen());
-    // Data that arrives more than LATE_MS before its window is kept only for LATE_MS, and may be
-    // gone when the window comes.
-    boolean late = event.at() >= window + WINDOW_MS + LATE_MS || event.at() < window - LATE_MS;
+    boolean late = time >= window + WINDOW_MS + LATE_MS || isEarly(event, window);
     into.isLate |= late;
     into.lastEvent = number;
-    into.afterEnd += event.at() >= window + WINDOW_MS ? 1 : 0;
+    into.afterEnd += event.at() >= window + WINDOW_MS || event.at() < window ? 1 : 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
       part.records++;
       part.packets += flow.getFwdPackets() + flow.getRevPackets();
@@ -238,8 +281,17 @@ final class Received {
     }
   }
 
+  /**
+   * Whether a message came so long before its window that the window is not kept until its time
+   * comes.
+   */
+  static boolean isEarly(Event event, long window) {
+    return event.message().appended() < window - AHEAD_MS;
+  }
+
   private void add(FlowMessage message, Flow flow, Seen into, boolean late) {
     long octets = flow.getFwdOctets() + flow.getRevOctets();
+    long packets = flow.getFwdPackets() + flow.getRevPackets();
     into.lateOctets += late ? octets : 0;
     flowRows.add(
         "%s %d %d %s %d,%d,%d,%d"
@@ -253,11 +305,15 @@ final class Received {
                 flow.getRevPackets(),
                 flow.getRevOctets()));
     if (flow.getRecordKind() == RecordKind.RECORD_KIND_OVERFLOW) {
-      into.overflowPackets += flow.getFwdPackets() + flow.getRevPackets();
+      into.overflowPackets += packets;
       into.overflowOctets += octets;
+      into.sureOverflowPackets += late ? 0 : packets;
+      into.sureOverflowOctets += late ? 0 : octets;
       return;
     }
     Sum sum = into.flows.computeIfAbsent(key(flow), key -> new Sum());
+    sum.surePackets += late ? 0 : packets;
+    sum.sureOctets += late ? 0 : octets;
     sum.fwdPackets += flow.getFwdPackets();
     sum.fwdOctets += flow.getFwdOctets();
     sum.revPackets += flow.getRevPackets();
@@ -359,6 +415,81 @@ final class Received {
     return scopes;
   }
 
+  /** Octets and packets. */
+  record Sums(long octets, long packets) {
+    static final Sums NONE = new Sums(0, 0);
+
+    Sums plus(Sums other) {
+      return new Sums(octets + other.octets, packets + other.packets);
+    }
+
+    Sums min(Sums other) {
+      return new Sums(Math.min(octets, other.octets), Math.min(packets, other.packets));
+    }
+
+    Sums max(Sums other) {
+      return new Sums(Math.max(octets, other.octets), Math.max(packets, other.packets));
+    }
+  }
+
+  /**
+   * The least that a scope's window may have: what came in time; of a flow that several probes saw,
+   * as the one saw it of which the least came in time.
+   */
+  Sums least(Scope scope, Map<String, Seen> probes) {
+    Sums overflow =
+        overflow(scope, probes, s -> new Sums(s.sureOverflowOctets, s.sureOverflowPackets));
+    return observed(scope, probes, sum -> new Sums(sum.sureOctets, sum.surePackets))
+        .values()
+        .stream()
+        .map(by -> by.values().stream().reduce(Sums::min).orElseThrow())
+        .reduce(overflow, Sums::plus);
+  }
+
+  /** The most that it may have: all that came. */
+  Sums most(Scope scope, Map<String, Seen> probes) {
+    Sums overflow = overflow(scope, probes, s -> new Sums(s.overflowOctets, s.overflowPackets));
+    return observed(scope, probes, sum -> new Sums(sum.octets(), sum.packets())).values().stream()
+        .map(by -> by.values().stream().reduce(Sums::max).orElseThrow())
+        .reduce(overflow, Sums::plus);
+  }
+
+  /** Whether several probes saw the same flow. */
+  boolean isShared(Map<String, Seen> probes) {
+    Set<String> seen = new HashSet<>();
+    return probes.values().stream()
+        .flatMap(one -> one.flows.keySet().stream().map(FlowKey::eitherWay).distinct())
+        .anyMatch(flow -> !seen.add(flow));
+  }
+
+  private static Sums overflow(Scope scope, Map<String, Seen> probes, Function<Seen, Sums> of) {
+    return probes.entrySet().stream()
+        .filter(entry -> scope.kind() == 2 || entry.getKey().equals(scope.probe()))
+        .map(entry -> of.apply(entry.getValue()))
+        .reduce(Sums.NONE, Sums::plus);
+  }
+
+  /** The sums of a scope's flows, whichever way, by probe. */
+  private Map<String, Map<String, Sums>> observed(
+      Scope scope, Map<String, Seen> probes, Function<Sum, Sums> of) {
+    Map<String, Map<String, Sums>> observed = new HashMap<>();
+    probes.forEach(
+        (probe, seen) ->
+            seen.flows.forEach(
+                (key, sum) -> {
+                  boolean whose =
+                      scope.kind() != 3
+                          || customer(key.src()) == scope.customer()
+                          || customer(key.dst()) == scope.customer();
+                  if (whose && (scope.kind() != 1 || probe.equals(scope.probe()))) {
+                    observed
+                        .computeIfAbsent(key.eitherWay(), either -> new TreeMap<>())
+                        .merge(probe, of.apply(sum), Sums::plus);
+                  }
+                }));
+    return observed;
+  }
+
   /** Each flow, as the preferred probe saw it. */
   private Map<FlowKey, Sum> nation(Map<String, Seen> probes) {
     record Observation(String probe, FlowKey key, long rate) {}
@@ -438,17 +569,39 @@ final class Received {
     Boolean complete = true;
     for (int worker = 0; worker < workersOfProbe.getOrDefault(probe, 1); worker++) {
       List<Mark> marks = this.marks.getOrDefault(probe + "/" + worker, List.of());
-      if (marks.stream().map(Mark::epoch).distinct().count() > 1) {
+      if (marks.stream().map(Mark::epoch).distinct().count() > 1 || goesBack(marks)) {
         return null;
       }
       boolean ever = marks.stream().anyMatch(mark -> mark.until() >= end);
       boolean inTime =
-          marks.stream().anyMatch(mark -> mark.until() >= end && mark.at() < end + LATE_MS);
+          marks.stream().anyMatch(mark -> mark.closes(end) && mark.at() < end + LATE_MS);
       if (ever && !inTime) {
         return null;
       }
       complete &= inTime;
     }
     return complete;
+  }
+
+  /** Whether a later closing record is of an earlier interval. */
+  private static boolean goesBack(List<Mark> marks) {
+    List<Long> ends =
+        marks.stream().sorted(Comparator.comparing(Mark::sequence)).map(Mark::end).toList();
+    return !ends.equals(ends.stream().sorted().toList());
+  }
+
+  /** The most probes of a scope that can have closed the windows up to {@code end}. */
+  long closed(Scope scope, long end) {
+    return workersOfProbe.keySet().stream()
+        .filter(probe -> scope.kind() != 1 || probe.equals(scope.probe()))
+        .filter(probe -> isClosed(probe, end))
+        .count();
+  }
+
+  private boolean isClosed(String probe, long end) {
+    int workers = workersOfProbe.get(probe);
+    return IntStream.range(0, workers)
+        .mapToObj(worker -> marks.getOrDefault(probe + "/" + worker, List.of()))
+        .allMatch(marks -> marks.stream().anyMatch(mark -> mark.closes(end)));
   }
 }
