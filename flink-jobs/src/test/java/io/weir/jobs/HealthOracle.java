@@ -9,6 +9,7 @@ import io.weir.proto.Volume;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -31,9 +32,35 @@ final class HealthOracle {
   /** Longer than any downtime of the jobs. */
   private static final long QUIET_MS = 3_600_000;
 
+  /** One run of a worker: its first and newest messages. */
+  private static final class Run {
+    long first = Long.MAX_VALUE;
+    int messages;
+    long newest = -1;
+
+    /** Whether the newest message says that the agent has stopped. */
+    boolean stopped;
+
+    void add(FlowMessage message) {
+      first = messages++ == 0 ? message.getSequence() : first;
+      if (message.getSequence() > newest) {
+        newest = message.getSequence();
+        stopped = message.hasClosing() && message.getClosing().getLast();
+      }
+    }
+
+    /** Whether it began when its first message came, not earlier with messages that are late. */
+    boolean isPlain() {
+      return first == 0 && messages > 1;
+    }
+  }
+
   /** The data known about one worker. */
   private static final class Worker {
     long epoch;
+
+    /** By epoch, in the order in which they began. */
+    final Map<Long, Run> runs = new LinkedHashMap<>();
 
     /** Received sequences of the newest run. */
     final Set<Long> came = new HashSet<>();
@@ -72,13 +99,16 @@ final class HealthOracle {
   private final Map<String, Long> enrolled = new HashMap<>();
   private final Map<String, Long> listed = new HashMap<>();
   private final Map<String, Integer> partitions = new HashMap<>();
-  private long crashed = Long.MAX_VALUE;
+
+  /** Whether the jobs were away, or did not read. */
+  private boolean away;
+
   private long end;
 
   void event(Event event) {
     end = event.at();
-    if (event.stop() == Trace.Stop.CHECKPOINT) {
-      crashed = Math.min(crashed, event.at());
+    if (event.stop() == Trace.Stop.CHECKPOINT || event.stop() == Trace.Stop.STALL) {
+      away = true;
     }
     if (event.enrolment() != null) {
       for (Enrolment.Probe probe : event.enrolment().probes()) {
@@ -96,10 +126,11 @@ final class HealthOracle {
             .computeIfAbsent(message.getProbe(), key -> new TreeMap<>())
             .computeIfAbsent(message.getWorker(), key -> new Worker());
     long sequence = message.getSequence();
+    worker.runs.computeIfAbsent(message.getEpoch(), key -> new Run()).add(message);
     if (message.hasClosing()) {
       worker.closings.put(event.at(), message.getClosing().getLast());
       if (message.getClosing().getInterval().getDroppedCount() > 0) {
-        drops.putIfAbsent(message.getProbe(), event.at());
+        drops.merge(message.getProbe(), event.at(), Math::min);
       }
     }
     if (message.getEpoch() < worker.epoch) {
@@ -126,7 +157,7 @@ final class HealthOracle {
         gap |= !worker.came.contains(i);
       }
       if (gap) {
-        gaps.putIfAbsent(message.getProbe(), event.at());
+        gaps.merge(message.getProbe(), event.at(), Math::min);
       }
       worker.closed = sequence;
     }
@@ -167,7 +198,7 @@ final class HealthOracle {
       incomplete(oracle, probe, alerts.getOrDefault(probe + " ledger_incomplete", new TreeMap<>()));
       toldBy(oracle, probe, "drops", drops, alerts);
       toldBy(oracle, probe, "gap", gaps, alerts);
-      for (String reason : List.of("lag_growing", "probe_late")) {
+      for (String reason : away ? List.of("probe_late") : List.of("lag_growing", "probe_late")) {
         int raised = alerts.getOrDefault(probe + " " + reason, new TreeMap<>()).size();
         oracle.same("alerts of " + probe + " " + reason, raised, 0);
       }
@@ -192,6 +223,16 @@ final class HealthOracle {
     return false;
   }
 
+  /** Whether an agent has begun again with a lower epoch, and it is clear in which order. */
+  private boolean isSetBack(String probe) {
+    TreeMap<Integer, Worker> workers = probes.getOrDefault(probe, new TreeMap<>());
+    return workers.values().stream()
+            .allMatch(worker -> worker.runs.values().stream().allMatch(Run::isPlain))
+        && workers.values().stream()
+            .map(worker -> List.copyOf(worker.runs.keySet()))
+            .anyMatch(epochs -> !epochs.equals(epochs.stream().sorted().toList()));
+  }
+
   private static boolean isOpen(TreeMap<String, Told> alerts, long at) {
     return alerts.values().stream().anyMatch(told -> told.opened <= at && told.closed > at);
   }
@@ -204,7 +245,16 @@ final class HealthOracle {
       boolean wanted = isSilent(probe, end) && !isRetired(probe);
       oracle.same("alert of silence of " + probe + " in the end", isOpen(alerts, end), wanted);
     }
-    if (crashed != Long.MAX_VALUE || uneven.contains(probe)) {
+    if (isSetBack(probe)) {
+      boolean stopped =
+          probes.get(probe).values().stream()
+              .allMatch(
+                  worker -> List.copyOf(worker.runs.values()).get(worker.runs.size() - 1).stopped);
+      boolean all = probes.get(probe).size() == partitions.get(probe);
+      boolean wanted = !isRetired(probe) && !(stopped && all);
+      oracle.same("alert of silence of " + probe + " after all runs", isOpen(alerts, end), wanted);
+    }
+    if (away || uneven.contains(probe)) {
       return; // while the jobs are away nothing is noticed
     }
     Boolean was = null;
@@ -218,9 +268,9 @@ final class HealthOracle {
       }
       if (at - since > NOTICED_MS && isOpen(alerts, at) != silent) {
         oracle.same(
-            "alert of silence of " + probe + " at " + Oracle.time(at),
+            "alert of silence of " + probe + " at " + Received.time(at),
             isOpen(alerts, at),
-            silent + " since " + Oracle.time(since));
+            silent + " since " + Received.time(since));
         return;
       }
     }
@@ -236,16 +286,15 @@ final class HealthOracle {
     String reason = what.equals("drops") ? "probe_drops" : "ledger_incomplete";
     TreeMap<String, Told> own = alerts.getOrDefault(probe + " " + reason, new TreeMap<>());
     Long at = seen.get(probe);
-    boolean away = crashed != Long.MAX_VALUE && isRetired(probe);
-    if (at == null || away || at + NOTICED_MS > listed.get(probe)) {
+    if (at == null || (away && isRetired(probe)) || at + NOTICED_MS > listed.get(probe)) {
       if (at == null && what.equals("drops")) {
         oracle.same("alerts of " + probe + " " + reason, own.size(), 0);
       }
       return;
     }
-    long by = at + (crashed == Long.MAX_VALUE ? NOTICED_MS : QUIET_MS);
+    long by = at + (away ? QUIET_MS : NOTICED_MS);
     if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
-      oracle.same("alert of " + probe + "'s " + what + " at " + Oracle.time(at), false, true);
+      oracle.same("alert of " + probe + "'s " + what + " at " + Received.time(at), false, true);
     }
   }
 

@@ -1,9 +1,9 @@
 package io.weir.jobs;
 
-import io.weir.jobs.Oracle.FlowKey;
-import io.weir.jobs.Oracle.Scope;
-import io.weir.jobs.Oracle.Seen;
-import io.weir.jobs.Oracle.Sum;
+import io.weir.jobs.Received.FlowKey;
+import io.weir.jobs.Received.Scope;
+import io.weir.jobs.Received.Seen;
+import io.weir.jobs.Received.Sum;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -40,18 +40,20 @@ final class IndicatorOracle {
   }
 
   private final Oracle oracle;
+  private final Received received;
 
-  IndicatorOracle(Oracle oracle) {
+  IndicatorOracle(Oracle oracle, Received received) {
     this.oracle = oracle;
+    this.received = received;
   }
 
   /** Compares the rows, by window, scope, probe, customer, list and rank. */
   void check(Map<String, Map<String, String>> rows) {
     rows.values().removeIf(row -> Oracle.number(row, "value") == 0);
-    TreeMap<Long, TreeMap<String, Seen>> windows = oracle.windows();
+    TreeMap<Long, TreeMap<String, Seen>> windows = received.windows();
     windows.forEach(
         (window, probes) -> {
-          for (Scope scope : oracle.scopes(probes)) {
+          for (Scope scope : received.scopes(probes)) {
             if (scope.kind() == 3 || isOpen(window, scope) || isOpen(window - 30_000, scope)) {
               continue;
             }
@@ -66,7 +68,7 @@ final class IndicatorOracle {
 
   /** Whether data of the scope came too late to predict its rows. */
   private boolean isOpen(long window, Scope scope) {
-    Map<String, Seen> probes = oracle.windows().getOrDefault(window, new TreeMap<>());
+    Map<String, Seen> probes = received.windows().getOrDefault(window, new TreeMap<>());
     Seen own = probes.get(scope.probe());
     return scope.kind() == 1
         ? own != null && own.isLate
@@ -86,8 +88,8 @@ final class IndicatorOracle {
   /** Counts the attempted destinations that this window judges. */
   private void judge(long window, Scope scope, Map<String, Host> hosts) {
     Map<String, Map<String, Boolean>> contacts = new HashMap<>();
-    for (long tried : new long[] {window - Oracle.WINDOW_MS, window}) {
-      Map<String, Seen> probes = oracle.windows().getOrDefault(tried, new TreeMap<>());
+    for (long tried : new long[] {window - Received.WINDOW_MS, window}) {
+      Map<String, Seen> probes = received.windows().getOrDefault(tried, new TreeMap<>());
       for (String probe : scope.kind() == 1 ? Set.of(scope.probe()) : probes.keySet()) {
         Seen seen = probes.get(probe);
         if (seen == null) {
@@ -95,7 +97,7 @@ final class IndicatorOracle {
         }
         seen.flows.forEach(
             (key, sum) -> {
-              boolean now = sum.firstMs - tried < Oracle.WINDOW_MS - ANSWER_MS;
+              boolean now = sum.firstMs - tried < Received.WINDOW_MS - ANSWER_MS;
               if (key.protocol() != 6 || sum.fwdSyn == 0 || sum.guess || now != (tried == window)) {
                 return;
               }
@@ -116,7 +118,7 @@ final class IndicatorOracle {
   }
 
   private boolean isAnswered(long window, Scope scope, FlowKey key) {
-    Map<String, Seen> probes = oracle.windows().getOrDefault(window, new TreeMap<>());
+    Map<String, Seen> probes = received.windows().getOrDefault(window, new TreeMap<>());
     for (Map.Entry<String, Seen> entry : probes.entrySet()) {
       Sum sum = entry.getValue().flows.get(key);
       if (sum != null

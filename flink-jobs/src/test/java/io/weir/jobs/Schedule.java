@@ -1,11 +1,14 @@
 package io.weir.jobs;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Random;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 /**
  * Random events over some minutes, chosen by a seed and written as a {@link Trace}, of several
@@ -24,6 +27,76 @@ final class Schedule {
 
   private static final int INTERVAL_S = 10;
 
+  /** More intervals than most schedules have. */
+  private static final int MANY = 50;
+
+  /**
+   * The properties that seeds may have. Each makes a share of the schedules harder; the others are
+   * the same with and without it. {@code -Dweir.properties=STALLS,SPOOLS} chooses others, {@code
+   * all} chooses all.
+   */
+  static final EnumSet<Property> ENABLED = Property.chosen(EnumSet.noneOf(Property.class));
+
+  /** A property of schedules. */
+  enum Property {
+    /**
+     * After a crash the jobs read the backlog at 0.5 to 20 times real time, with pauses and
+     * restarts, and some partitions before others.
+     */
+    CATCH_UPS(0.15),
+
+    /** The jobs read nothing for 1 to 15 minutes, while their timers run; then the backlog. */
+    STALLS(0.12),
+
+    /** A probe's clock is far ahead for a while, then right again; or it is set back. */
+    CLOCK_STEPS(0.10),
+
+    /**
+     * An agent began while its clock was ahead, and begins again when the clock is right, with a
+     * lower epoch.
+     */
+    LOWER_EPOCHS(0.05),
+
+    /**
+     * An agent is away from Kafka for 10 minutes to 4 hours, and then sends its records at once.
+     */
+    SPOOLS(0.02),
+
+    /** No other schedules, but a check: rows that are written again have a higher version. */
+    VERSIONS(0);
+
+    /** The share of seeds that have it. */
+    final double share;
+
+    Property(double share) {
+      this.share = share;
+    }
+
+    private static EnumSet<Property> chosen(EnumSet<Property> otherwise) {
+      String names = System.getProperty("weir.properties", "");
+      if (names.equals("all")) {
+        return EnumSet.allOf(Property.class);
+      }
+      return names.isEmpty()
+          ? otherwise
+          : Arrays.stream(names.split(","))
+              .map(Property::valueOf)
+              .collect(Collectors.toCollection(() -> EnumSet.noneOf(Property.class)));
+    }
+  }
+
+  /**
+   * A wrong clock: from which to which interval, by how many seconds, and whether the agent begins
+   * a new run when it is set back.
+   */
+  private record Step(String of, int from, int to, int seconds, boolean restarts) {
+    /** By how many seconds a probe's clock steps when an interval begins. */
+    int at(String probe, int interval) {
+      int by = interval == from ? seconds : interval == to ? -seconds : 0;
+      return probe.equals(of) ? by : 0;
+    }
+  }
+
   /** A line of the trace. {@code order} keeps one worker's messages in their order. */
   private record Line(double at, long order, String text) {
     @Override
@@ -36,6 +109,23 @@ final class Schedule {
 
   /** Chooses how the jobs restart, independently of everything else. */
   private final Random restarts;
+
+  /** Chooses the properties and what they do, independently of everything else. */
+  private final Random harder;
+
+  private final EnumSet<Property> has = EnumSet.noneOf(Property.class);
+  private Step step;
+
+  /** The probe whose first run has a high epoch, and the interval in which the next one begins. */
+  private String ahead = "";
+
+  private int right;
+
+  /** Whether that first run says that it is the last. */
+  private boolean saysLast;
+
+  /** Until when the probes with these names are away from Kafka, seconds. */
+  private final TreeMap<String, Integer> away = new TreeMap<>();
 
   private final List<Line> lines = new ArrayList<>();
   private final List<String> flows = new ArrayList<>();
@@ -54,6 +144,17 @@ final class Schedule {
   private Schedule(long seed) {
     random = new Random(seed * 0x9E3779B97F4A7C15L);
     restarts = new Random(seed * 0x9E3779B97F4A7C15L + 1);
+    harder = new Random(seed * 0x9E3779B97F4A7C15L + 2);
+    for (Property property : Property.values()) {
+      if (harder.nextDouble() < property.share && ENABLED.contains(property)) {
+        has.add(property);
+      }
+    }
+  }
+
+  /** Whether a seed has a property. */
+  static boolean has(long seed) {
+    return !new Schedule(seed).has.isEmpty();
   }
 
   /** The trace of a seed. */
@@ -94,6 +195,7 @@ final class Schedule {
     for (int i = 0; i < 3 + random.nextInt(10); i++) {
       flows.add(flow());
     }
+    intervals = harder(probes, intervals);
     for (int probe = 1; probe <= probes; probe++) {
       add(
           0,
@@ -112,7 +214,8 @@ final class Schedule {
     }
     int end = intervals * INTERVAL_S + silentS;
     int quiet = QUIET_S;
-    if (probes > 1 && chance(0.05)) {
+    boolean behind = has.contains(Property.CATCH_UPS) || has.contains(Property.STALLS);
+    if (probes > 1 && chance(0.05) && !behind) { // a removed topic has no backlog
       String retired = "p" + (1 + random.nextInt(probes));
       double heard =
           lines.stream()
@@ -123,19 +226,96 @@ final class Schedule {
       add(heard + 1 + random.nextInt(600), "retire " + retired);
       quiet = QUIET_S + FORGET_S;
     }
-    int down = 0;
-    if (chance(0.4)) {
+    double down = 0;
+    double caughtUp = 0;
+    if (has.contains(Property.CATCH_UPS)) {
+      double crash = harder.nextDouble() * end / 2;
+      double checkpoint = Math.max(0, crash - harder.nextInt(30));
+      int away = harder.nextInt(harder.nextBoolean() ? 3_600 : 600);
+      add(checkpoint, "checkpoint");
+      caughtUp = crash + away + pace(crash, "crash " + away + parallelism(), end - checkpoint);
+    } else if (has.contains(Property.STALLS)) {
+      int still = 60 + harder.nextInt(840);
+      double from = harder.nextDouble() * end;
+      boolean atOnce = harder.nextBoolean();
+      if (atOnce) {
+        add(from, "stall " + still);
+      }
+      caughtUp = from + still + (atOnce ? 0 : pace(from, "stall " + still, end - from));
+    } else if (chance(0.4)) {
       double crash = random.nextDouble() * end;
       down = random.nextInt(chance(0.3) ? 1200 : 60);
       add(Math.max(0, crash - random.nextInt(30)), "checkpoint");
-      add(crash, "crash " + down + parallelism());
+      add(crash, "crash " + (int) down + parallelism());
     } else {
       for (int i = random.nextInt(6); i > 0; i--) {
         add(random.nextDouble() * (end + QUIET_S), "stop-jobs" + parallelism());
       }
     }
     double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
-    add(Math.max(last, end + down) + quiet, "now");
+    add(Math.max(Math.max(last, caughtUp), end + down) + quiet, "now");
+  }
+
+  /** Chooses what the properties do; returns the number of intervals. */
+  private int harder(int probes, int intervals) {
+    int last = intervals;
+    if (has.contains(Property.CLOCK_STEPS)) {
+      int from = 1 + harder.nextInt(4);
+      int length = harder.nextInt(3) == 0 ? 30 : 1 + harder.nextInt(3);
+      boolean back = harder.nextInt(4) == 0;
+      int seconds = INTERVAL_S * (back ? -6 - harder.nextInt(54) : 50 + harder.nextInt(311));
+      String probe = "p" + (1 + harder.nextInt(probes));
+      step = new Step(probe, from, from + length, seconds, harder.nextBoolean());
+      last = Math.max(last, from + length + 6);
+      if (!back) {
+        // Nothing comes until about the time that the clock showed.
+        silentFrom = from + length + 1 + harder.nextInt(3);
+        silentS = Math.max(0, seconds - INTERVAL_S * (length + harder.nextInt(4)));
+        last = Math.max(last, silentFrom + length + 6);
+      }
+    }
+    if (has.contains(Property.LOWER_EPOCHS)) {
+      ahead = "p" + (1 + harder.nextInt(probes));
+      right = 2 + harder.nextInt(last - 4);
+      saysLast = harder.nextInt(3) > 0;
+    }
+    if (has.contains(Property.SPOOLS)) {
+      // More often for minutes than for hours.
+      int until = (int) (600 * Math.pow(24, Math.pow(harder.nextDouble(), 2)));
+      boolean all = harder.nextBoolean();
+      for (int probe = 1; probe <= (all ? probes : 1); probe++) {
+        away.put("p" + probe, until + 60 * (probe - 1));
+      }
+      last = Math.max(last, until / INTERVAL_S + 6);
+    }
+    return last;
+  }
+
+  /**
+   * Adds a stop with the pace at which the jobs then read; returns for how long they do, at most.
+   *
+   * @param seconds of messages that they read
+   */
+  private double pace(double at, String stop, double seconds) {
+    StringBuilder pace = new StringBuilder(stop);
+    double speed = 0.5 * Math.pow(40, harder.nextDouble());
+    pace.append(String.format(Locale.ROOT, " speed=%.2f", speed));
+    int apart = harder.nextBoolean() ? 10 + harder.nextInt(51) : 0;
+    pace.append(apart > 0 ? " apart=" + apart : "");
+    double length = (seconds + apart) / speed;
+    double all = length;
+    for (int i = harder.nextInt(3); i > 0; i--) {
+      int pause = 10 + harder.nextInt(51);
+      pace.append(" pause=%d,%d".formatted(1 + harder.nextInt(1 + (int) length), pause));
+      all += pause;
+    }
+    if (harder.nextInt(3) == 0) {
+      int pause = 5 + harder.nextInt(56);
+      pace.append(" restart=%d,%d".formatted(1 + harder.nextInt(1 + (int) length), pause));
+      all += pause;
+    }
+    add(at, pace.toString());
+    return all;
   }
 
   /** The number of subtasks with which the jobs restart, often one. */
@@ -161,16 +341,20 @@ final class Schedule {
 
   /** The messages of one worker, by the agent's clock; delayed messages arrive later. */
   private void worker(String name, int rate, int intervals) {
-    double held = 0; // until then, nothing of this worker comes
+    String probe = name.substring(0, name.indexOf('/'));
+    double held = away.getOrDefault(probe, 0); // until then, nothing of this worker comes
     boolean calm = chance(0.3);
     double loss = calm ? 0 : 0.08;
     int begin = chance(0.2) ? random.nextInt(4) : 0;
     int end = chance(0.2) ? intervals - random.nextInt(4) : intervals;
     int start = begin * INTERVAL_S;
-    // A clock that is wrong, seldom by much.
+    // A clock that is wrong, seldom by much, unless it steps.
     int offset = chance(0.1) ? INTERVAL_S * (random.nextInt(13) - 6) : 0;
     boolean opened = false;
     boolean atEnd = chance(0.5);
+    if (probe.equals(ahead)) {
+      add(Math.max(held, start), "restart " + name + " ahead=7200");
+    }
     for (int interval = begin; interval < end; interval++, start += INTERVAL_S) {
       int silence = interval == silentFrom ? silentS : 0;
       if (!calm && chance(0.01)) {
@@ -180,10 +364,20 @@ final class Schedule {
         start += silence;
         opened = false;
       }
+      int by = step == null ? 0 : step.at(probe, interval);
+      offset += by;
+      opened &= by == 0;
+      int begins = probe.equals(ahead) ? Math.max(begin + 1, right) : -1;
+      if ((by < 0 && step.restarts()) || interval == begins) {
+        held = Math.max(held, start + 2) + 0.001;
+        add(held, "restart " + name);
+        opened = false;
+      }
       if (!calm && chance(0.03)) {
         held = Math.max(held, start + random.nextInt(chance(0.3) ? 400 : 60));
       }
-      int batches = random.nextInt(4);
+      // In the hours of a spool there is not much to see.
+      int batches = interval > MANY && chance(0.8) ? 0 : random.nextInt(4);
       double at = start;
       for (int batch = 0; batch < batches; batch++) {
         // Agents publish in the course of an interval, or all at its end.
@@ -220,6 +414,7 @@ final class Schedule {
         continue;
       }
       boolean last = interval == end - 1 && chance(0.5);
+      last |= saysLast && interval == begins - 1;
       send(at, name, "close", (last ? " last" : "") + sums(calm), loss);
       if (!calm && chance(0.03) && sent.getOrDefault(name, 0) > 0) {
         add(

@@ -29,6 +29,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.ToLongFunction;
 import java.util.stream.IntStream;
 
 /**
@@ -50,7 +51,7 @@ import java.util.stream.IntStream;
  *                    [unbalanced-octets=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
- *   13 restart alpha/0 [interval=SECONDS]       the agent's worker begins a new run
+ *   13 restart alpha/0 [ahead=SECONDS]          the agent's worker begins a new run, with an epoch by a clock that is ahead
  *   14 raw alpha/0 cause TEXT                   a malformed message; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
  *   15 declare alpha [site=S] [rank=N] [one-way]                     declares a probe
@@ -61,39 +62,84 @@ import java.util.stream.IntStream;
  *   50 now                                      time passes
  *   51 stop-jobs [N]                            the jobs stop, and start again from their state, with N subtasks
  *   52 checkpoint                               a checkpoint, from which the jobs start after the next crash
- *   53 crash SECONDS [N]                        the jobs end, and start again after SECONDS
+ *   53 crash SECONDS [N] [PACE]                 the jobs end, and start again after SECONDS
+ *   54 stall SECONDS [PACE]                     the jobs run, and read nothing for SECONDS
  * </pre>
  *
  * A line whose action begins with {@code lost-} counts for the agent, but its message does not
  * come; {@code late} N brings the Nth lost message of the partition. The agent's sequences, sums
  * and closing records are computed automatically.
+ *
+ * <p>A PACE says how the jobs read what came meanwhile ({@link Reading.Pace}); without one they do
+ * in an instant.
  */
 final class Trace {
   /** 2026-01-01T00:00:00Z. */
   static final long BASE_MS = 1_767_225_600_000L;
 
   private static final Map<String, Stop> STOPS =
-      Map.of("stop-jobs", Stop.ORDERLY, "checkpoint", Stop.CHECKPOINT, "crash", Stop.CRASH);
+      Map.of(
+          "stop-jobs",
+          Stop.ORDERLY,
+          "checkpoint",
+          Stop.CHECKPOINT,
+          "crash",
+          Stop.CRASH,
+          "stall",
+          Stop.STALL);
 
   private static final int INTERVAL_MS = 10_000;
   private static final long POLL_MS = 5_000;
 
-  /** How jobs stop. */
+  /** How jobs stop, or stop reading. */
   enum Stop {
     ORDERLY,
     CHECKPOINT,
-    CRASH
+    CRASH,
+    STALL
   }
 
   /**
-   * An event: a message, a list of probes or a stop of the jobs, with the time until they are back
-   * and the number of subtasks from then on; if it is none of these, only time passes.
+   * An event: a message, a list of probes or a stop of the jobs, with the time until they are back,
+   * the number of subtasks from then on, and the pace at which they read what came meanwhile; if it
+   * is none of these, only time passes.
    */
   record Event(
-      long at, RawMessage message, Enrolment enrolment, Stop stop, long downMs, int parallelism) {
+      long at,
+      RawMessage message,
+      Enrolment enrolment,
+      Stop stop,
+      long downMs,
+      int parallelism,
+      Reading.Pace pace) {
     Event(long at, RawMessage message, Enrolment enrolment) {
-      this(at, message, enrolment, null, 0, 1);
+      this(at, message, enrolment, null, 0, 1, Reading.Pace.AT_ONCE);
     }
+
+    /** Jobs that stop, and start from their state after {@code downMs}. */
+    static Event stop(long at, long downMs, int parallelism) {
+      return new Event(at, null, null, Stop.ORDERLY, downMs, parallelism, Reading.Pace.AT_ONCE);
+    }
+
+    /** The same event at another time. */
+    Event at(long ms) {
+      return new Event(ms, message, enrolment, stop, downMs, parallelism, pace);
+    }
+
+    /** The partition of a message, with its topic. */
+    String partition() {
+      return message.topic() + "/" + message.partition();
+    }
+  }
+
+  /** What Kafka has of a partition. */
+  private static final class Partition {
+    /** The offset of the next message. */
+    long end;
+
+    /** When the newest message came, ms from 1970; 0 if none did. The lists do not state it yet. */
+    @SuppressWarnings("UnusedVariable")
+    long newest;
   }
 
   private static final class Worker {
@@ -124,10 +170,9 @@ final class Trace {
   private final Map<String, Worker> workers = new TreeMap<>();
   private final Map<String, Integer> probes = new TreeMap<>();
   private final Map<String, Integer> agents = new HashMap<>();
-  private final Map<String, Long> ends = new HashMap<>();
 
-  /** When the newest message came, by topic and partition. */
-  private final Map<String, Long> newest = new HashMap<>();
+  /** By topic with partition. */
+  private final Map<String, Partition> appended = new HashMap<>();
 
   private long polled = Long.MIN_VALUE;
 
@@ -178,10 +223,13 @@ final class Trace {
     }
     Stop stop = STOPS.get(action);
     if (stop != null) {
-      int number = stop == Stop.CRASH ? 3 : 2;
-      long down = stop == Stop.CRASH ? Long.parseLong(words[2]) * 1000 : 0;
-      int parallelism = words.length > number ? Integer.parseInt(words[number]) : 1;
-      events.add(new Event(at, null, null, stop, down, parallelism));
+      boolean away = stop == Stop.CRASH || stop == Stop.STALL;
+      int number = away ? 3 : 2;
+      long down = away ? Long.parseLong(words[2]) * 1000 : 0;
+      boolean several = words.length > number && words[number].matches("\\d+");
+      int parallelism = several ? Integer.parseInt(words[number]) : 1;
+      Reading.Pace pace = Reading.Pace.of(Arrays.asList(words));
+      events.add(new Event(at, null, null, stop, down, parallelism, pace));
       return;
     }
     if (action.equals("prefix")) {
@@ -221,6 +269,7 @@ final class Trace {
       case "skip" -> worker.start += INTERVAL_MS * Long.parseLong(rest.get(0));
       case "restart" -> {
         Worker next = begin(at, number);
+        next.epoch += 1_000_000 * Long.parseLong(option(rest, "ahead", "0"));
         next.sent.addAll(worker.sent);
         next.lost.addAll(worker.lost);
         next.counterSequence = 0;
@@ -228,7 +277,7 @@ final class Trace {
       }
       case "to" -> worker.start = BASE_MS + 1000 * Long.parseLong(rest.get(0));
       case "behind" ->
-          ends.merge("weir.flows." + probe + "/" + number, Long.parseLong(rest.get(0)), Long::sum);
+          append(at, "weir.flows." + probe + "/" + number, Integer.parseInt(rest.get(0)));
       case "counters" -> counters(at, probe, number, worker, rest);
       case "repeat" -> add(at, worker.sent.get(Integer.parseInt(rest.get(0))));
       case "late" -> add(at, worker.lost.get(Integer.parseInt(rest.get(0))));
@@ -274,29 +323,37 @@ final class Trace {
     long first = polled == Long.MIN_VALUE ? until : polled + POLL_MS;
     for (long at = first; at <= until; at += POLL_MS) {
       List<Enrolment.Probe> list = new ArrayList<>();
-      probes.forEach(
-          (name, partitions) -> {
-            long[] end = new long[partitions];
-            for (int i = 0; i < partitions; i++) {
-              end[i] = ends.getOrDefault("weir.flows." + name + "/" + i, 0L);
-            }
-            list.add(
-                new Enrolment.Probe(
-                    name,
-                    new long[partitions],
-                    end,
-                    newest("weir.flows." + name, partitions),
-                    newest("weir.counters." + name, partitions)));
-          });
+      probes.forEach((name, partitions) -> list.add(enrolled(name, partitions)));
       events.add(new Event(at, null, new Enrolment(at, list)));
       polled = at;
     }
   }
 
-  private long[] newest(String topic, int partitions) {
+  /** A probe as Kafka lists it now. */
+  private Enrolment.Probe enrolled(String name, int partitions) {
+    String flows = "weir.flows." + name;
+    return new Enrolment.Probe(
+        name,
+        new long[partitions],
+        numbers(flows, partitions, partition -> partition.end),
+        numbers(flows, partitions, partition -> partition.newest),
+        numbers("weir.counters." + name, partitions, partition -> partition.newest));
+  }
+
+  /** A number of each partition of a topic. */
+  private long[] numbers(String topic, int partitions, ToLongFunction<Partition> number) {
     return IntStream.range(0, partitions)
-        .mapToLong(i -> newest.getOrDefault(topic + "/" + i, 0L))
+        .mapToObj(i -> appended.getOrDefault(topic + "/" + i, new Partition()))
+        .mapToLong(number)
         .toArray();
+  }
+
+  /** Notes that Kafka receives messages; returns the offset of the first. */
+  private long append(long at, String partition, int messages) {
+    Partition of = appended.computeIfAbsent(partition, key -> new Partition());
+    of.end += messages;
+    of.newest = at;
+    return of.end - messages;
   }
 
   private void send(
@@ -311,8 +368,7 @@ final class Trace {
   }
 
   private void add(long at, RawMessage raw) {
-    long offset = ends.merge(raw.topic() + "/" + raw.partition(), 1L, Long::sum) - 1;
-    newest.put(raw.topic() + "/" + raw.partition(), at);
+    long offset = append(at, raw.topic() + "/" + raw.partition(), 1);
     events.add(
         new Event(at, new RawMessage(raw.topic(), raw.partition(), offset, at, raw.value()), null));
   }

@@ -24,14 +24,10 @@ import io.weir.jobs.window.WindowJob;
 import io.weir.jobs.window.WindowStages;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.Set;
-import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
@@ -132,22 +128,38 @@ final class TraceJobs {
    * has one.
    */
   static Outcome run(List<String> trace, Factory factory, Set<Integer> restarts) throws Exception {
-    return run(trace, Trace.read("trace", trace), factory, restarts);
+    return run(trace, Reading.of(Trace.read("trace", trace)), factory, restarts);
   }
 
-  /** The same for a trace whose events were read already. */
+  /**
+   * The same for a trace whose events are known already, in the order of {@link Reading}. Output
+   * between a checkpoint and a crash is not stored.
+   */
   static Outcome run(List<String> trace, List<Event> events, Factory factory, Set<Integer> restarts)
       throws Exception {
     List<String> lines = new ArrayList<>();
     try (Job job = factory.make(Trace.windowEntries(trace))) {
       job.seldomBarriers = Trace.seldomBarriers(trace);
+      List<Stage.Saved> state = null;
+      int committed = 0;
+      int committedRows = 0;
       for (int i = 0; i < events.size(); i++) {
         Event event = events.get(i);
-        if (restarts.contains(i) || event.stop() == Stop.ORDERLY) {
+        if (restarts.contains(i) || (event.stop() == Stop.ORDERLY && event.downMs() == 0)) {
           job.restart(lines, event.parallelism());
         }
+        long back = event.at() + event.downMs();
         if (event.stop() == Stop.CHECKPOINT) {
-          i = crash(job, events, i, lines);
+          state = job.save(lines);
+          committed = lines.size();
+          committedRows = job.rows.size();
+        } else if (event.stop() == Stop.CRASH) {
+          lines.subList(committed, lines.size()).clear();
+          job.rows.subList(committedRows, job.rows.size()).clear();
+          job.load(state, back, event.parallelism());
+        } else if (event.stop() == Stop.ORDERLY && event.downMs() > 0) {
+          job.happen(event, lines);
+          job.load(job.save(lines), back, event.parallelism());
         } else {
           job.happen(event, lines);
         }
@@ -156,48 +168,6 @@ final class TraceJobs {
       lines.addAll(job.rows);
       return new Outcome(lines, job.kept());
     }
-  }
-
-  /**
-   * Runs from a checkpoint to the next crash; output since the checkpoint is not stored. The jobs
-   * then start from the checkpoint and read all messages that came meanwhile at once: those of a
-   * partition in order, but some partitions before others. Returns the number of the last event
-   * that they read in this way.
-   */
-  private static int crash(Job job, List<Event> events, int checkpoint, List<String> lines)
-      throws Exception {
-    List<Stage.Saved> state = job.save(lines);
-    int committed = lines.size();
-    int committedRows = job.rows.size();
-    int at = checkpoint + 1;
-    for (; events.get(at).stop() != Stop.CRASH; at++) {
-      job.happen(events.get(at), lines);
-    }
-    lines.subList(committed, lines.size()).clear();
-    job.rows.subList(committedRows, job.rows.size()).clear();
-    long back = events.get(at).at() + events.get(at).downMs();
-    Map<String, Deque<Event>> partitions = new TreeMap<>();
-    int last = checkpoint;
-    while (last + 1 < events.size() && events.get(last + 1).at() < back) {
-      Event event = events.get(++last);
-      if (event.message() != null) {
-        String partition = event.message().topic() + "/" + event.message().partition();
-        partitions
-            .computeIfAbsent(partition, key -> new ArrayDeque<>())
-            .add(new Event(back, event.message(), null));
-      }
-    }
-    job.load(state, back, events.get(at).parallelism());
-    Random random = new Random(back);
-    List<Deque<Event>> left = new ArrayList<>(partitions.values());
-    while (!left.isEmpty()) {
-      Deque<Event> partition = left.get(random.nextInt(left.size()));
-      for (int n = 1 + random.nextInt(40); n > 0 && !partition.isEmpty(); n--) {
-        job.happen(partition.poll(), lines);
-      }
-      left.removeIf(Deque::isEmpty);
-    }
-    return last;
   }
 
   /** Whether a prefix or a probe is declared, which some jobs do not read. */
