@@ -1,7 +1,6 @@
 package io.weir.jobs.filters;
 
 import io.weir.jobs.message.RunOrder;
-import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Form;
 import io.weir.jobs.serde.Longs;
@@ -9,7 +8,6 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Stream;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -21,9 +19,12 @@ final class Heard {
    */
   static final long ACTIVE_MS = 300_000;
 
+  /** How many there are of each worker. */
+  private static final int NUMBERS = 3;
+
   /**
-   * By worker: the newest run, the end of the newest interval of that run, ms, when that run was
-   * heard ({@link RunOrder#heard}), and the worker's numbers for {@link StreamClock}.
+   * By worker: the newest run, the end of the newest interval of that run, ms, and when that run
+   * was heard ({@link RunOrder#heard}).
    */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 
@@ -37,11 +38,11 @@ final class Heard {
 
   /**
    * Notes that a worker's counters of an interval came to the broker; ignores those of an older
-   * run. Returns the worker.
+   * run.
    */
-  long[] mark(int worker, long epoch, long end, int intervalMs, long came) {
+  void mark(int worker, long epoch, long end, int intervalMs, long came) {
     length = intervalMs;
-    long[] known = workers.computeIfAbsent(worker, key -> new long[StreamClock.NUMBERS]);
+    long[] known = workers.computeIfAbsent(worker, key -> new long[NUMBERS]);
     if (RunOrder.isNewer(epoch, end, came, known[0], known[2])) {
       known[0] = epoch;
       known[1] = end;
@@ -51,16 +52,6 @@ final class Heard {
       known[1] = Math.max(known[1], end);
       known[2] = RunOrder.heard(known[2], came, false);
     }
-    return known;
-  }
-
-  /** A worker; null if it has sent nothing. */
-  long[] worker(int number) {
-    return workers.get(number);
-  }
-
-  Stream<long[]> workers() {
-    return workers.values().stream();
   }
 
   /** Number of workers whose counters are expected. */
@@ -89,7 +80,7 @@ final class Heard {
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      Longs.write(entry.getValue(), StreamClock.NUMBERS, out);
+      Longs.write(entry.getValue(), NUMBERS, out);
     }
   }
 
@@ -97,7 +88,7 @@ final class Heard {
     Heard heard = new Heard();
     heard.fields(parts.of("heard", in));
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), StreamClock.NUMBERS));
+      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), NUMBERS));
     }
     return heard;
   }

@@ -112,9 +112,8 @@ final class Means {
           .values()
           .forEach(span -> span.values().forEach(it -> gone.removeAll(it.seconds.keySet())));
     }
-    if (probes.keySet().removeAll(gone)) {
-      clock.forgotSome();
-    }
+    probes.keySet().removeAll(gone);
+    clock.forget(gone);
   }
 
   /** Memory that the windows take, in entries. */
@@ -132,30 +131,18 @@ final class Means {
     long clockNow = advance(now);
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
-      Enrolment.forNewest(
-          Enrolment.names(message.probe()),
-          message.newest(),
-          (probe, worker, came) -> {
-            Heard heard = probes.get(probe);
-            clock.newest(heard == null ? null : heard.worker(worker), came);
-          });
-      clock.listed(message.appended(), now);
+      List<String> names = Enrolment.names(message.probe());
+      clock.listed(message.appended(), names, message.newest(), now);
       return;
     }
+    clock.heard(message.probe(), message.worker(), message.appended(), now);
     if (message.isLeftOut()) {
-      Heard heard = probes.get(message.probe());
-      long[] left = heard == null ? null : heard.worker(message.worker());
-      if (left != null) {
-        clock.heard(left, message.appended(), now);
-      }
       return;
     }
     long end = StreamClock.closed(message.start() + message.length(), message.appended());
-    long[] worker =
-        probes
-            .computeIfAbsent(message.probe(), key -> new Heard())
-            .mark(message.worker(), message.epoch(), end, message.length(), message.came(now));
-    clock.heard(worker, message.appended(), now);
+    probes
+        .computeIfAbsent(message.probe(), key -> new Heard())
+        .mark(message.worker(), message.epoch(), end, message.length(), message.came(now));
     MeansWindow base = window(Span.HALF_MINUTE, message, clockNow, now, dropped);
     List<MeansWindow> into = new ArrayList<>();
     for (Span span : Span.values()) {
@@ -174,10 +161,7 @@ final class Means {
   }
 
   private long advance(long now) {
-    return clock.advance(
-        now,
-        () -> probes.values().stream().flatMap(Heard::workers),
-        () -> probes.size() < enrolled);
+    return clock.advance(now);
   }
 
   /** The window of a message, null if it fits into none or arrives too late. */
@@ -411,6 +395,7 @@ final class Means {
         entry.getValue().write(out);
       }
       means.fields(Fields.to(out));
+      means.clock.writePartitions(out);
     }
 
     @Override
@@ -437,6 +422,7 @@ final class Means {
         means.probes.put(in.readUTF(), Heard.read(in, parts));
       }
       means.fields(parts.of("means", in));
+      means.clock.readPartitions(in);
       return means;
     }
   }

@@ -1,46 +1,47 @@
 package io.weir.jobs.message;
 
 import io.weir.jobs.serde.Fields;
+import io.weir.jobs.serde.Longs;
 import java.io.IOException;
-import java.util.Comparator;
-import java.util.function.BooleanSupplier;
-import java.util.function.Supplier;
-import java.util.stream.Stream;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * The time that windows follow: the wall clock, or, while Kafka holds messages that the jobs have
  * not read, the time at which the broker received the messages that they read, taken from the
- * worker that is furthest behind. A backlog therefore produces the same windows as live reading
+ * partition that is furthest behind. A backlog therefore produces the same windows as live reading
  * would have produced, at any speed and with any pause. Times are ms from 1970.
  *
- * <p>Kafka's list of the probes says when the newest message of each worker came ({@link #newest});
- * while no list comes, the clock takes it that messages are left if the last one was read late. It
- * does not wait for a worker of which the jobs read nothing while they read from others for {@link
- * #SILENT_MS}, as when its messages are unreadable.
+ * <p>Kafka's list of the probes says when the newest message of each partition came ({@link
+ * #listed}); while no list comes, the clock takes it that messages are left if the last one was
+ * read late. It does not wait for a partition of which the jobs read nothing while they read others
+ * for {@link #SILENT_MS}, as when its messages cannot be read.
  *
- * <p>After a start or a downtime of the jobs, the time stands still until a list has come or
- * messages of all known workers have been read, or some seconds have passed since the first. It
- * never goes backwards.
+ * <p>After a start or a downtime of the jobs, the time stands still until a list has come, or some
+ * seconds have passed since the first message. It never goes backwards.
  *
- * <p>A worker is an array of {@link #NUMBERS} numbers, of which this class uses the last three;
- * they are 0 until a message of the worker is read. A known worker must keep its array. The clock
- * searches the workers only when a message of the one furthest behind was read, that worker has
- * fallen silent, or a list came, so that a message costs about the same for any number of workers.
+ * <p>It searches the partitions only when a message of the one furthest behind was read, that one
+ * has fallen silent, or a list came, so that a message costs about the same for any number of them.
  */
 public final class StreamClock {
-  /** Of a worker: when the broker received the newest message that the jobs have read. */
-  private static final int CAME = 3;
+  /** Of a partition: when the broker received the newest message that the jobs have read. */
+  private static final int CAME = 0;
 
-  /** How long the jobs had been reading ({@link #active}) when they read that message. */
-  private static final int READ = 4;
+  /** How long the jobs had been reading ({@link #active}) when they read it. */
+  private static final int READ = 1;
 
   /** When the broker received the newest message that Kafka has, as far as known. */
-  private static final int NEWEST = 5;
+  private static final int NEWEST = 2;
 
-  /** Length of a worker's array. */
-  public static final int NUMBERS = NEWEST + 1;
+  /** How many numbers there are of each partition. */
+  private static final int STRIDE = NEWEST + 1;
 
-  /** A worker is behind if its newest message came this much later than the newest one read. */
+  /** A partition is behind if its newest message came this much later than the newest one read. */
   private static final long BEHIND_MS = 15_000;
 
   /**
@@ -49,13 +50,13 @@ public final class StreamClock {
    */
   public static final long KEEP_MS = 300_000 + 2 * BEHIND_MS;
 
-  /** How long to wait for other workers after the first message that follows a downtime. */
+  /** How long to wait for a list after the first message that follows a downtime. */
   private static final long FIRST_MS = 15_000;
 
-  /** How long to wait for a worker from which nothing is read while the jobs read from others. */
+  /** How long to wait for a partition of which nothing is read while the jobs read others. */
   private static final long SILENT_MS = 60_000;
 
-  /** How long to wait for the first worker after a downtime of the jobs. */
+  /** How long to wait for a list and the first message after a downtime of the jobs. */
   private static final long START_MS = 120_000;
 
   /** Without a list for so long, the clock no longer relies on the last one. */
@@ -64,10 +65,10 @@ public final class StreamClock {
   /** Reading pauses where no message is read for longer. */
   private static final long PAUSE_MS = 1_000;
 
-  /** Value of {@link #furthest}: no worker is behind. */
+  /** Value of {@link #furthest}: no partition is behind. */
   private static final long NONE = Long.MAX_VALUE;
 
-  /** Value of a number derived from all workers: it must be derived again. */
+  /** Value of {@link #furthest}: the partitions must be searched. */
   private static final long UNKNOWN = -1;
 
   /**
@@ -94,134 +95,127 @@ public final class StreamClock {
 
   private long beat;
 
-  /** A wait for silent workers: its begin, also by {@link #active}, and its end. */
-  private static final class Wait {
-    long since;
-    long activeBefore;
-    long until;
+  /** Begin and end of the wait for a list, by the wall clock. */
+  private long waitingSince;
 
-    void fields(Fields fields) throws IOException {
-      since = fields.of("since", since);
-      activeBefore = fields.of("activeBefore", activeBefore);
-      until = fields.of("until", until);
-    }
-  }
-
-  private final Wait wait = new Wait();
+  private long waitingUntil;
 
   /** When Kafka was asked for the newest list, and when that arrived. */
   private long asked;
 
   private long arrived;
 
+  /** By probe, {@link #STRIDE} numbers for each partition of its topic. */
+  private final HashMap<String, long[]> partitions = new HashMap<>();
+
   /**
-   * {@link #CAME} of the worker furthest behind; {@link #NONE} if no worker is behind, {@link
-   * #UNKNOWN} if the workers must be searched.
+   * {@link #CAME} of the partition furthest behind, 0 if nothing of it was read yet; or {@link
+   * #NONE}, {@link #UNKNOWN}.
    */
   private transient long furthest = UNKNOWN;
 
-  /** {@link #active} at the end of the wait for that worker. */
+  /** {@link #active} at the end of the wait for that partition. */
   private transient long furthestUntil;
 
-  /**
-   * Number of workers to wait for that have sent nothing yet; {@link #UNKNOWN} if they must be
-   * counted.
-   */
-  private transient long unheard = UNKNOWN;
-
-  /** Notes that a message of a worker was read, which the broker received at {@code appended}. */
-  public void heard(long[] worker, long appended, long now) {
+  /** Notes that a message was read, which the broker received at {@code appended}. */
+  public void heard(String probe, int partition, long appended, long now) {
     long came = appended == RawMessage.NO_TIME ? now : appended;
     active += Math.max(0, Math.min(now - beat, PAUSE_MS));
     beat = now;
-    wait.until = Math.min(wait.until, now + FIRST_MS);
-    if (unheard != UNKNOWN && isUnheard(worker)) {
-      unheard--;
-    }
-    if (worker[CAME] == furthest) {
+    waitingUntil = Math.min(waitingUntil, now + FIRST_MS);
+    long[] of = of(probe, partition);
+    int at = partition * STRIDE;
+    if (of[at + CAME] == furthest) {
       furthest = UNKNOWN;
     }
-    worker[CAME] = Math.max(worker[CAME], came);
-    worker[READ] = active;
-    if (!isListed(now)) {
-      worker[NEWEST] = now;
+    of[at + CAME] = Math.max(of[at + CAME], came);
+    of[at + READ] = active;
+    if (now - arrived > LISTED_MS) {
+      of[at + NEWEST] = now;
     }
-    if (furthest != UNKNOWN && worker[CAME] < furthest && isBehind(worker)) {
-      furthest = worker[CAME];
+    if (furthest != UNKNOWN && of[at + CAME] < furthest && isBehind(of, at)) {
+      furthest = of[at + CAME];
       furthestUntil = active + SILENT_MS;
     }
   }
 
-  /**
-   * Notes when the broker received the newest message of a worker, by Kafka's word: 0 if it has
-   * none.
-   *
-   * @param worker null if it is not known
-   */
-  public void newest(long[] worker, long came) {
-    if (worker != null) {
-      worker[NEWEST] = came;
+  /** The numbers of a probe that has this partition. */
+  private long[] of(String probe, int partition) {
+    long[] known = partitions.get(probe);
+    int length = (partition + 1) * STRIDE;
+    if (known == null || known.length < length) {
+      known = known == null ? new long[length] : Arrays.copyOf(known, length);
+      partitions.put(probe, known);
     }
+    return known;
   }
 
-  /** Notes that a list arrived whose {@link #newest} messages the clock knows. */
-  public void listed(long at, long now) {
+  /**
+   * Takes in a list of Kafka's.
+   *
+   * @param at when Kafka was asked
+   * @param names of the probes
+   * @param newest when the newest messages came, see {@link Enrolment#newest}
+   */
+  public void listed(long at, List<String> names, long[] newest, long now) {
+    Enrolment.forNewest(names, newest, this::newest);
     asked = at;
     arrived = now;
     furthest = UNKNOWN;
   }
 
+  private void newest(String probe, int partition, long came) {
+    if (came > 0) {
+      long[] of = of(probe, partition);
+      int at = partition * STRIDE;
+      if (of[at + CAME] == 0 && of[at + NEWEST] == 0) {
+        of[at + READ] = active; // its wait begins
+      }
+      of[at + NEWEST] = came;
+    }
+  }
+
   /**
    * Advances the time, and returns it. Call it before {@link #heard} as well: otherwise the first
    * message of a backlog would hide the downtime.
-   *
-   * @param workers all known workers
-   * @param unknown whether there are other, unknown workers
    */
-  public long advance(long now, Supplier<Stream<long[]>> workers, BooleanSupplier unknown) {
+  public long advance(long now) {
     if (now - looked > 2 * BEHIND_MS) { // the jobs were away
-      wait.since = now;
-      wait.until = now + START_MS;
-      wait.activeBefore = active;
-      unheard = UNKNOWN;
+      waitingSince = now;
+      waitingUntil = now + START_MS;
     }
     looked = now;
     if (furthest == UNKNOWN || active > furthestUntil) {
-      search(workers.get());
+      search();
     }
-    long to = Math.min(now, furthest);
-    if (now >= wait.until) {
-      wait.until = 0;
-    } else if (unknown.getAsBoolean()
-        || (asked < wait.since && (time == 0 || unheard(workers) > 0))) {
-      to = time;
+    if (now >= waitingUntil) {
+      waitingUntil = 0;
+    } else if (asked < waitingSince) {
+      return time;
     }
-    time = Math.max(time, to);
+    time = Math.max(time, Math.min(now, furthest));
     return time;
   }
 
-  /** Notes that some workers are no longer known. */
-  public void forgotSome() {
-    furthest = UNKNOWN;
-    unheard = UNKNOWN;
-  }
-
-  /** Finds the worker furthest behind. */
-  private void search(Stream<long[]> workers) {
-    long[] found =
-        workers
-            .filter(this::isBehind)
-            .min(Comparator.comparingLong(worker -> worker[CAME]))
-            .orElse(null);
-    furthest = found == null ? NONE : found[CAME];
-    furthestUntil = found == null ? Long.MAX_VALUE : found[READ] + SILENT_MS;
-  }
-
-  private long unheard(Supplier<Stream<long[]>> workers) {
-    if (unheard == UNKNOWN) {
-      unheard = workers.get().filter(this::isUnheard).count();
+  /** Forgets the partitions of some probes. */
+  public void forget(Collection<String> probes) {
+    if (partitions.keySet().removeAll(probes)) {
+      furthest = UNKNOWN;
     }
-    return unheard;
+  }
+
+  /** Finds the partition furthest behind. */
+  private void search() {
+    furthest = NONE;
+    furthestUntil = Long.MAX_VALUE;
+    for (long[] of : partitions.values()) {
+      for (int at = 0; at < of.length; at += STRIDE) {
+        if (of[at + CAME] < furthest && isBehind(of, at)) {
+          furthest = of[at + CAME];
+          furthestUntil = of[at + READ] + SILENT_MS;
+        }
+      }
+    }
   }
 
   /**
@@ -266,16 +260,8 @@ public final class StreamClock {
     }
   }
 
-  private boolean isBehind(long[] worker) {
-    return active - worker[READ] <= SILENT_MS && worker[NEWEST] - worker[CAME] > BEHIND_MS;
-  }
-
-  private boolean isUnheard(long[] worker) {
-    return worker[READ] <= wait.activeBefore;
-  }
-
-  private boolean isListed(long now) {
-    return now - arrived <= LISTED_MS;
+  private boolean isBehind(long[] of, int at) {
+    return active - of[at + READ] <= SILENT_MS && of[at + NEWEST] - of[at + CAME] > BEHIND_MS;
   }
 
   /**
@@ -287,27 +273,55 @@ public final class StreamClock {
     looked = earlier(looked, kept.looked);
     active = Math.max(active, kept.active);
     beat = Math.max(beat, kept.beat);
-    wait.activeBefore = Math.max(wait.activeBefore, kept.wait.activeBefore);
     asked = Math.max(asked, kept.asked);
     arrived = Math.max(arrived, kept.arrived);
-    wait.since = Math.max(wait.since, kept.wait.since);
-    wait.until = Math.max(wait.until, kept.wait.until);
+    waitingSince = Math.max(waitingSince, kept.waitingSince);
+    waitingUntil = Math.max(waitingUntil, kept.waitingUntil);
+    kept.partitions.forEach(
+        (probe, of) -> {
+          long[] own = of(probe, of.length / STRIDE - 1);
+          for (int at = 0; at < of.length; at += STRIDE) {
+            if (of[at + CAME] >= own[at + CAME]) {
+              System.arraycopy(of, at, own, at, STRIDE);
+            }
+          }
+        });
     furthest = UNKNOWN;
-    unheard = UNKNOWN;
   }
 
   private static long earlier(long one, long other) {
     return one == 0 || other == 0 ? Math.max(one, other) : Math.min(one, other);
   }
 
-  /** The fields of the state. */
+  /** The fields of the state, without the partitions. */
   public void fields(Fields fields) throws IOException {
     time = fields.of("time", time);
     looked = fields.of("looked", looked);
     active = fields.of("active", active);
-    wait.fields(fields);
     beat = fields.of("beat", beat);
+    fieldsOfLists(fields);
+  }
+
+  private void fieldsOfLists(Fields fields) throws IOException {
     asked = fields.of("asked", asked);
     arrived = fields.of("arrived", arrived);
+    waitingSince = fields.of("waitingSince", waitingSince);
+    waitingUntil = fields.of("waitingUntil", waitingUntil);
+  }
+
+  /** Writes the partitions. */
+  public void writePartitions(DataOutputView out) throws IOException {
+    out.writeInt(partitions.size());
+    for (Map.Entry<String, long[]> probe : partitions.entrySet()) {
+      out.writeUTF(probe.getKey());
+      Longs.write(probe.getValue(), probe.getValue().length, out);
+    }
+  }
+
+  /** Reads the partitions. */
+  public void readPartitions(DataInputView in) throws IOException {
+    for (int left = in.readInt(); left > 0; left--) {
+      partitions.put(in.readUTF(), Longs.read(in));
+    }
   }
 }

@@ -68,9 +68,6 @@ final class Progress {
   /** Number of probes by {@link Probe#until}. */
   private final transient TreeMap<Long, Integer> reported = new TreeMap<>();
 
-  /** Number of workers that have not sent a closing record yet, of probes that have. */
-  private transient int unknown;
-
   private transient long turn;
 
   /** The newest list of the probes, if {@link #hasList}. */
@@ -96,7 +93,7 @@ final class Progress {
     count(probe, -1);
     long came = mark.came(now);
     long epoch = mark.epoch;
-    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[StreamClock.NUMBERS]);
+    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[HEARD + 1]);
     boolean newer = RunOrder.isNewer(epoch, mark.until, came, known[EPOCH], known[HEARD]);
     if (newer) {
       known[EPOCH] = epoch;
@@ -116,7 +113,7 @@ final class Progress {
     if (probe.until < before) {
       turn++;
     }
-    clock.heard(known, mark.appended, now);
+    clock.heard(name, mark.worker, mark.appended, now);
   }
 
   /**
@@ -124,15 +121,10 @@ final class Progress {
    */
   void read(String name, int worker, long appended, long now) {
     advance(now);
-    Probe probe = probes.get(name);
-    long[] known = probe == null ? null : probe.known.get(worker);
-    if (known != null) {
-      clock.heard(known, appended, now);
-    }
+    clock.heard(name, worker, appended, now);
   }
 
   private void count(Probe probe, int by) {
-    unknown += by * Math.max(0, probe.workers - probe.known.size());
     reported.merge(probe.until, by, (one, other) -> one + other == 0 ? null : one + other);
   }
 
@@ -151,7 +143,6 @@ final class Progress {
           own.until = own.closed();
         });
     reported.clear();
-    unknown = 0;
     probes.values().forEach(probe -> count(probe, 1));
   }
 
@@ -173,20 +164,11 @@ final class Progress {
     for (String name : removed) {
       count(probes.remove(name), -1);
     }
-    if (!removed.isEmpty()) {
-      clock.forgotSome();
-    }
+    clock.forget(removed);
     if (names.size() != expected || !removed.isEmpty()) {
       turn++;
     }
-    Enrolment.forNewest(
-        names,
-        newest,
-        (name, worker, came) -> {
-          Probe probe = probes.get(name);
-          clock.newest(probe == null ? null : probe.known.get(worker), came);
-        });
-    clock.listed(at, now);
+    clock.listed(at, names, newest, now);
     expected = names.size();
     listed.clear();
     listed.addAll(names);
@@ -215,10 +197,7 @@ final class Progress {
 
   /** Advances the time that windows follow, and returns it. */
   long advance(long now) {
-    return clock.advance(
-        now,
-        () -> probes.values().stream().flatMap(probe -> probe.known.values().stream()),
-        () -> probes.size() < expected || unknown > 0);
+    return clock.advance(now);
   }
 
   /** Whether every worker of the probe has closed its intervals up to {@code end}. */

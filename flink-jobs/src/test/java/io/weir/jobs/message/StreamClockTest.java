@@ -13,24 +13,27 @@ class StreamClockTest {
   private static final long READ_EVERY_MS = 1_000;
 
   private final StreamClock clock = new StreamClock();
-  private final long[] one = new long[StreamClock.NUMBERS];
-  private final long[] other = new long[StreamClock.NUMBERS];
 
   private long advance(long now) {
-    return clock.advance(now, () -> List.of(one, other).stream(), () -> false);
+    return clock.advance(now);
+  }
+
+  private void one(long came, long now) {
+    clock.heard("alpha", 0, came, now);
+  }
+
+  private void other(long came, long now) {
+    clock.heard("beta", 1, came, now);
   }
 
   private void heard(long came, long now) {
-    clock.heard(one, came, now);
-    clock.heard(other, came, now);
+    one(came, now);
+    other(came, now);
   }
 
   /** Kafka's answer to a question just asked. */
   private void list(long newest, long now) {
-    for (long[] worker : List.of(one, other)) {
-      clock.newest(worker, newest);
-    }
-    clock.listed(now, now);
+    clock.listed(now, List.of("alpha", "beta"), new long[] {1, newest, 2, 0, newest}, now);
   }
 
   /** Both workers send, and Kafka lists them. */
@@ -55,28 +58,31 @@ class StreamClockTest {
   @Test
   void theTimeIsThatOfTheWorkerFurthestBehind() {
     long now = awayForAnHour();
+    list(now, now);
     for (long minute = 0; minute < 60; minute++) {
       long came = BASE_MS + minute * 60_000;
-      clock.heard(one, came, now);
-      clock.heard(other, came + 30_000, now);
+      one(came, now);
+      other(came + 30_000, now);
       assertEquals(came, advance(now), "minute " + minute);
       now += READ_EVERY_MS;
     }
     heard(now - 1_000, now);
+    list(now - 1_000, now);
     assertEquals(now, advance(now), "nothing is left");
   }
 
   @Test
   void nobodyWaitsLongForAWorkerWhoseMessagesCannotBeRead() {
     long now = awayForAnHour();
+    list(now, now);
     long came = BASE_MS + 60_000;
     heard(came, now);
     for (long waited = 0; waited <= 60_000; waited += READ_EVERY_MS) {
-      clock.heard(other, now + waited, now + waited);
+      other(now + waited, now + waited);
       assertEquals(came, advance(now + waited));
     }
     now += 60_000 + READ_EVERY_MS;
-    clock.heard(other, now, now);
+    other(now, now);
     assertTrue(advance(now) >= now, "goes on without the silent one");
   }
 
@@ -123,6 +129,18 @@ class StreamClockTest {
     }
   }
 
+  /** While Kafka gives no list, a message that is read late is a sign that others are left. */
+  @Test
+  void withoutListsTheTimeIsThatOfMessagesReadLate() {
+    long now = awayForAnHour();
+    heard(BASE_MS + 60_000, now);
+    other(BASE_MS + 90_000, now + 10_000);
+    assertEquals(BASE_MS, advance(now + 10_000), "a list may come yet");
+    assertEquals(BASE_MS + 60_000, advance(now + 20_000));
+    heard(now + 20_000, now + 20_000);
+    assertEquals(now + 20_000, advance(now + 20_000));
+  }
+
   /** Jobs that start with a backlog of an hour begin at its begin, not at the wall clock. */
   @Test
   void aFirstStartBeginsWithTheBacklog() {
@@ -132,6 +150,18 @@ class StreamClockTest {
     assertEquals(0, advance(now + 1));
     list(now, now + 2);
     assertEquals(BASE_MS, advance(now + 3));
+  }
+
+  /** A partition of which nothing was read yet may hold the oldest messages. */
+  @Test
+  void theTimeWaitsForAPartitionThatWasNeverRead() {
+    long now = BASE_MS + HOUR_MS;
+    advance(now);
+    one(BASE_MS + 60_000, now);
+    list(now, now);
+    assertEquals(0, advance(now));
+    other(BASE_MS, now + 1_000);
+    assertEquals(BASE_MS, advance(now + 1_000));
   }
 
   @Test
