@@ -39,6 +39,8 @@ LONGEST_FIRST = {
     "test_nprobe_in": 80,
     "test_exports": 70,
     "test_prefixes": 70,
+    "test_storage_schedules": 60,
+    "test_interrupted_backups": 55,
     "test_window_bound": 55,
 }
 #: The order of the files of `in_turn`: the last one leaves only the store.

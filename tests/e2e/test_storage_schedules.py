@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from harness import Killed, LoneStore, before_each_statement, emptied, keep
+from harness import Killed, LoneStore, before_each_statement, emptied, keep, once
 from hourly_truth import DAY_S, EVENING, NOW, flows
 from weir import forget
 from weir.clickhouse import ClickHouse
@@ -51,20 +51,6 @@ def counted(store: ClickHouse) -> list[int]:
     sums = ("sum(h.records) AS n FROM flows_hourly", "sum(h.records) AS n FROM flows_hourly_by_destination")
     hosts = "intDiv(sum(sent_octets), 100) AS n FROM hosts_daily"
     return [int(store.rows(f"SELECT {one} AS h")[0]["n"]) for one in (*sums, hosts)]
-
-
-def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str], None]:
-    """Act before the first statement that begins so, once another was sent that begins with `after`."""
-    seen, done = not after, False
-
-    def at(sql: str) -> None:
-        nonlocal seen, done
-        if seen and not done and sql.startswith(begins):
-            done = True
-            act()
-        seen = seen or sql.startswith(after)
-
-    return at
 
 
 def refusing(*parts: str) -> Callable[[str], None]:
@@ -140,9 +126,9 @@ def test_a_list_that_cannot_be_written_holds_up_no_other(stack: LoneStore, store
     with before_each_statement(refusing(f"INSERT INTO {table}", day(first))):
         for after in (400, 60 * DAY_S):
             with pytest.raises(WeirError, match=rf"lists of {day(first)} .* MEMORY_LIMIT_EXCEEDED"):
-                keep(stack, store, NOW + after, window_days=20)
+                keep(stack, store, time.time() + after, window_days=20)
             assert store.rows(written) == [{"day": day(second)}]
-    keep(stack, store, NOW + 61 * DAY_S, window_days=20)
+    keep(stack, store, time.time() + 61 * DAY_S, window_days=20)
     assert store.rows(written) == [{"day": day(at)} for at in (first, second)]
     assert store.rows("SELECT count() AS n FROM mixes") == [{"n": 0}]
 
@@ -170,12 +156,12 @@ def test_a_day_that_the_store_does_not_drop_holds_up_no_other(stack: LoneStore, 
 def test_hourly_rows_that_were_not_dropped_take_late_records(stack: LoneStore, store: ClickHouse) -> None:
     """The service is killed between its note that they go and their drop; then they may stay."""
     store.execute(flows(EVENING - 20 * DAY_S, 100))
-    keep(stack, store, NOW + 400, raw_days=400)
+    keep(stack, store, time.time() + 400, raw_days=400)
     with before_each_statement(once("ALTER TABLE flows_hourly DROP", kill)), suppress(Killed):
-        keep(stack, store, NOW + 400, raw_days=400, hourly_days=0.00001)
+        keep(stack, store, time.time() + 400, raw_days=400, hourly_days=0.00001)
     assert [one.state for one in hours.noted(store)] == ["closed"]
     store.execute(flows(EVENING - 20 * DAY_S, 7, LATE))
-    keep(stack, store, NOW + 5000, raw_days=400)
+    keep(stack, store, time.time() + 5000, raw_days=400)
     assert counted(store) == [107] * 3
 
 
@@ -188,7 +174,7 @@ def test_what_a_clock_stamped_that_was_ahead_is_rolled_up_and_ages(stack: LoneSt
     store.execute(
         f"INSERT INTO partitions_seen VALUES ('flows', '{day(EVENING).replace('-', '')}', {int(NOW) + ahead})"
     )
-    keep(stack, store, NOW + 400)
+    keep(stack, store, time.time() + 400)
     assert counted(store) == [100] * 3
     keep(stack, store, NOW + 13 * DAY_S)
     assert store.rows("SELECT count() AS n FROM flows") == [{"n": 100}]

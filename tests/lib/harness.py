@@ -417,6 +417,20 @@ def before_each_statement(act: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
+def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str], None]:
+    """Act before the first statement that begins so, once another was sent that begins with `after`."""
+    seen, done = not after, False
+
+    def at(sql: str) -> None:
+        nonlocal seen, done
+        if seen and not done and sql.startswith(begins):
+            done = True
+            act()
+        seen = seen or sql.startswith(after)
+
+    return at
+
+
 @contextmanager
 def collector(stack: RunningStack, port: int, state: Path, probe: str = "routers") -> Iterator[subprocess.Popen[str]]:
     """`weir-probe collect`, shut down cleanly."""
