@@ -96,7 +96,8 @@ def test_of_two_backups_at_once_the_second_is_refused(
     count = backup._count
 
     def meanwhile(*given: object) -> list[backup.Entry]:
-        with pytest.raises(WeirError, match="another backup or restore"):
+        one_more = mock.patch.object(backup, "_count", count)
+        with one_more, pytest.raises(WeirError, match="another backup or restore"):
             backup.backup(stack.stack, tmp_path / "second", stages, pause=False)
         return count(*given)  # type: ignore[arg-type]
 

@@ -29,8 +29,8 @@ final class HealthOracle {
 
   private static final long FORGET_MS = 3_600_000;
 
-  /** Longer than any downtime of the jobs. */
-  private static final long QUIET_MS = 3_600_000;
+  /** Longer than any downtime of the jobs, with the catch-up after it. */
+  private static final long QUIET_MS = 3 * 3_600_000;
 
   /** One run of a worker: its first and newest messages. */
   private static final class Run {

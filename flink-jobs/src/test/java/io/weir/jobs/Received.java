@@ -586,8 +586,16 @@ final class Received {
   /** Whether a later closing record is of an earlier interval. */
   private static boolean goesBack(List<Mark> marks) {
     List<Long> ends =
-        marks.stream().sorted(Comparator.comparing(Mark::sequence)).map(Mark::end).toList();
+        marks.stream()
+            .sorted(Comparator.comparing(Mark::epoch).thenComparing(Mark::sequence))
+            .map(Mark::end)
+            .toList();
     return !ends.equals(ends.stream().sorted().toList());
+  }
+
+  /** Whether some agent's clock was set back: it may close a window several times. */
+  boolean isAnySetBack() {
+    return marks.values().stream().anyMatch(Received::goesBack);
   }
 
   /** The most probes of a scope that can have closed the windows up to {@code end}. */

@@ -87,9 +87,17 @@ final class Schedule {
 
   /**
    * A wrong clock: from which to which interval, by how many seconds, and whether the agent begins
-   * a new run when it is set back.
+   * a new run at once when it is set back.
    */
   private record Step(String of, int from, int to, int seconds, boolean restarts) {
+    /**
+     * Whether the agent begins a new run in an interval: at once when its clock is set back, or
+     * after one interval.
+     */
+    boolean begins(String probe, int interval) {
+      return at(probe, restarts ? interval : interval - 1) < 0;
+    }
+
     /** By how many seconds a probe's clock steps when an interval begins. */
     int at(String probe, int interval) {
       int by = interval == from ? seconds : interval == to ? -seconds : 0;
@@ -368,7 +376,7 @@ final class Schedule {
       offset += by;
       opened &= by == 0;
       int begins = probe.equals(ahead) ? Math.max(begin + 1, right) : -1;
-      if ((by < 0 && step.restarts()) || interval == begins) {
+      if (interval == begins || (step != null && step.begins(probe, interval))) {
         held = Math.max(held, start + 2) + 0.001;
         add(held, "restart " + name);
         opened = false;

@@ -110,7 +110,7 @@ final class TopnOracle {
         received.workersOfProbe.size()
             + received.afterEnd(window)
             + received.afterEnd(window - Received.WINDOW_MS);
-    if (Oracle.number(first, "version") > 1 + changes) {
+    if (Oracle.number(first, "version") > 1 + changes && !received.isAnySetBack()) {
       oracle.differs(
           "window "
               + scope.key(window)
