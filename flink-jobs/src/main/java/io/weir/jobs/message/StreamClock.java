@@ -41,7 +41,10 @@ public final class StreamClock {
   /** How many numbers there are of each partition. */
   private static final int STRIDE = NEWEST + 1;
 
-  /** A partition is behind if its newest message came this much later than the newest one read. */
+  /**
+   * A partition is behind if its newest message came this much later than the newest one read, or
+   * has been there for so long without being read.
+   */
   private static final long BEHIND_MS = 15_000;
 
   /**
@@ -261,7 +264,11 @@ public final class StreamClock {
   }
 
   private boolean isBehind(long[] of, int at) {
-    return active - of[at + READ] <= SILENT_MS && of[at + NEWEST] - of[at + CAME] > BEHIND_MS;
+    long newest = of[at + NEWEST];
+    long came = of[at + CAME];
+    return newest > came
+        && (newest - came > BEHIND_MS || asked - newest > BEHIND_MS)
+        && active - of[at + READ] <= SILENT_MS;
   }
 
   /**

@@ -30,13 +30,16 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final int MAX_WORKERS = 100_000;
   private static final long[] NONE = {};
 
-  /** How often buckets learn how far the messages of a worker have been read, by Kafka's time. */
-  private static final long READ_MS = 5_000;
+  /** How often at least, while messages come, buckets get what was read. */
+  private static final long FLUSH_MS = 1_000;
 
   /** Upper limit of packet counts, so that the sum of two of them still fits. */
   private static final long MAX_COUNT = (1 << 28) - 1;
 
   private record Key(String probe, long window) {}
+
+  /** How far the messages of a worker were read: when the newest of them came. */
+  private record Position(String probe, int worker, long appended) {}
 
   private static final class Parts {
     final Packed[] buckets = new Packed[Buckets.COUNT];
@@ -74,8 +77,10 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
    */
   private transient Map<String, Long> marked;
 
-  /** When the newest message came of which buckets know that it was read, by probe and worker. */
-  private transient Map<String, Long> read;
+  /** The newest messages that were read since the last flush, by probe and worker. */
+  private transient Map<String, Position> read;
+
+  private transient long flushed;
 
   Scatter(Duration window) {
     windowMs = window.toMillis();
@@ -106,17 +111,9 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     } else if (message.hasBatch()) {
       add(message, element.getValue().enrichment());
     }
-    if (appended - read.getOrDefault(worker, 0L) >= READ_MS) {
-      noteRead(worker, appended);
-      for (int bucket : markedBuckets) {
-        emit(WindowMessage.read(bucket, message.getProbe(), message.getWorker(), appended));
-      }
-    }
-  }
-
-  private void noteRead(String worker, long appended) {
-    if (read.put(worker, appended) == null && read.size() > MAX_WORKERS) {
-      read.clear();
+    read.put(worker, new Position(message.getProbe(), message.getWorker(), appended));
+    if (getProcessingTimeService().getCurrentProcessingTime() - flushed >= FLUSH_MS) {
+      flush();
     }
   }
 
@@ -257,7 +254,6 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     if (marked.size() > MAX_WORKERS) {
       marked.clear();
     }
-    noteRead(worker, appended);
     flush();
     for (int bucket : markedBuckets) {
       emit(
@@ -274,8 +270,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   }
 
   /**
-   * Every bucket receives a message about every window with data, so that all agree on which
-   * windows exist.
+   * Sends what was read, and how far. Every bucket receives a message about every window with data,
+   * so that all agree on which windows exist.
    */
   @Override
   protected void flush() {
@@ -302,6 +298,14 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     }
     parts.clear();
     entries = 0;
+    // Only now, so that windows cannot end before they have what was read.
+    for (Position position : read.values()) {
+      for (int bucket : markedBuckets) {
+        emit(WindowMessage.read(bucket, position.probe, position.worker, position.appended));
+      }
+    }
+    read.clear();
+    flushed = getProcessingTimeService().getCurrentProcessingTime();
   }
 
   private void emit(WindowMessage message) {
