@@ -87,9 +87,14 @@ final class Schedule {
 
   /**
    * A wrong clock: from which to which interval, by how many seconds, and whether the agent begins
-   * a new run at once when it is set back.
+   * a new run at once when it is set back, and dies soon after.
    */
-  private record Step(String of, int from, int to, int seconds, boolean restarts) {
+  private record Step(String of, int from, int to, int seconds, boolean restarts, boolean dies) {
+    /** The interval from which on a probe sends nothing. */
+    int end(String probe, int end) {
+      return dies && probe.equals(of) ? Math.min(end, to + 1) : end;
+    }
+
     /**
      * Whether the agent begins a new run in an interval: at once when its clock is set back, or
      * after one interval.
@@ -273,7 +278,8 @@ final class Schedule {
       boolean back = harder.nextInt(4) == 0;
       int seconds = INTERVAL_S * (back ? -6 - harder.nextInt(54) : 50 + harder.nextInt(311));
       String probe = "p" + (1 + harder.nextInt(probes));
-      step = new Step(probe, from, from + length, seconds, harder.nextBoolean());
+      boolean dies = !back && harder.nextInt(3) == 0;
+      step = new Step(probe, from, from + length, seconds, harder.nextBoolean(), dies);
       last = Math.max(last, from + length + 6);
       if (!back) {
         // Nothing comes until about the time that the clock showed.
@@ -355,6 +361,7 @@ final class Schedule {
     double loss = calm ? 0 : 0.08;
     int begin = chance(0.2) ? random.nextInt(4) : 0;
     int end = chance(0.2) ? intervals - random.nextInt(4) : intervals;
+    end = step == null ? end : step.end(probe, end);
     int start = begin * INTERVAL_S;
     // A clock that is wrong, seldom by much, unless it steps.
     int offset = chance(0.1) ? INTERVAL_S * (random.nextInt(13) - 6) : 0;
