@@ -133,7 +133,7 @@ public final class BookkeepingBench {
         for (int number = (second - 1) % 10; number < agents.size(); number += 10) {
           if (start >= BASE_MS) {
             for (FlowMessage message : agents.get(number).interval(start, 1, 1, false)) {
-              load.message(enrich.give(new Accepted(message, null, null, now)).get(0));
+              load.message(enrich.give(new Accepted(message, null, null, 0, now)).get(0));
             }
           }
         }

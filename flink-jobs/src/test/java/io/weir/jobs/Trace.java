@@ -137,8 +137,7 @@ final class Trace {
     /** The offset of the next message. */
     long end;
 
-    /** When the newest message came, ms from 1970; 0 if none did. The lists do not state it yet. */
-    @SuppressWarnings("UnusedVariable")
+    /** When the newest message came, ms from 1970; 0 if none did. */
     long newest;
   }
 
@@ -337,6 +336,7 @@ final class Trace {
         new long[partitions],
         numbers(flows, partitions, partition -> partition.end),
         numbers(flows, partitions, partition -> partition.newest),
+        numbers("weir.counters." + name, partitions, partition -> partition.end),
         numbers("weir.counters." + name, partitions, partition -> partition.newest));
   }
 

@@ -64,7 +64,9 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       told = known.names();
       tell(context);
     }
-    out.collect(new Accepted(message, null, enrichment(message, known), accepted.appended()));
+    out.collect(
+        new Accepted(
+            message, null, enrichment(message, known), accepted.offset(), accepted.appended()));
   }
 
   private void tell(Context context) {

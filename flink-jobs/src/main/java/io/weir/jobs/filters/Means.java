@@ -132,10 +132,10 @@ final class Means {
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
       List<String> names = Enrolment.names(message.probe());
-      clock.listed(message.appended(), names, message.newest(), now);
+      clock.listed(message.appended(), names, message.ends(), now);
       return;
     }
-    clock.heard(message.probe(), message.worker(), message.appended(), now);
+    clock.heard(message.probe(), message.worker(), message.offset(), message.appended(), now);
     if (message.isLeftOut()) {
       return;
     }

@@ -18,10 +18,11 @@ import java.util.List;
  * @param epoch run of the agent
  * @param start of the interval, ms from 1970
  * @param length of the interval, ms
+ * @param offset of the message in its partition
  * @param appended when the broker received the message, see {@link RawMessage#appended}; with
  *     {@code enrolled}, when Kafka was asked
  * @param counters of the interval; labels with a count of 0 may be absent
- * @param newest with {@code enrolled}, see {@link Enrolment#newest}
+ * @param ends with {@code enrolled}, see {@link Enrolment#ends}
  */
 record MeansMessage(
     String scope,
@@ -31,9 +32,10 @@ record MeansMessage(
     long epoch,
     long start,
     int length,
+    long offset,
     long appended,
     List<Counted> counters,
-    long[] newest) {
+    long[] ends) {
   static final WireType<MeansMessage> TYPE = WireType.ofRecord(MeansMessage.class);
 
   /** Packets and layer-3 octets of a label in the interval. */
@@ -53,6 +55,6 @@ record MeansMessage(
     int count = enrolment.probes().size();
     String names = enrolment.names();
     return new MeansMessage(
-        scope, count, names, 0, 0, 0, 0, enrolment.at(), List.of(), enrolment.newest(true));
+        scope, count, names, 0, 0, 0, 0, 0, enrolment.at(), List.of(), enrolment.ends(true));
   }
 }

@@ -69,6 +69,7 @@ final class Scopes {
         message.getEpoch(),
         message.getIntervalStartMs(),
         message.getIntervalMs(),
+        accepted.offset(),
         accepted.appended(),
         counters,
         NONE);

@@ -16,22 +16,25 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param flow the message, if from a flows topic, else null
  * @param counter the message, if from a counters topic, else null
  * @param enrichment of the records of a batch, else null
+ * @param offset of the message in its partition
  * @param appended when the broker received the message, see {@link RawMessage#appended}
  */
 public record Accepted(
-    FlowMessage flow, CounterMessage counter, Enrichment enrichment, long appended) {
+    FlowMessage flow, CounterMessage counter, Enrichment enrichment, long offset, long appended) {
   public static final WireType<Accepted> TYPE = new WireType<>(Accepted.class, new Serializer());
 
   /** A message of a flows topic that is left out. */
-  public static Accepted leftOutFlows(String probe, int worker, long appended) {
-    FlowMessage header = FlowMessage.newBuilder().setProbe(probe).setWorker(worker).build();
-    return new Accepted(header, null, null, appended);
+  public static Accepted leftOutFlows(RawMessage raw, String probe) {
+    FlowMessage header =
+        FlowMessage.newBuilder().setProbe(probe).setWorker(raw.partition()).build();
+    return new Accepted(header, null, null, raw.offset(), raw.appended());
   }
 
   /** A message of a counters topic that is left out; its interval has no length. */
-  public static Accepted leftOutCounters(String probe, int worker, long appended) {
-    CounterMessage header = CounterMessage.newBuilder().setProbe(probe).setWorker(worker).build();
-    return new Accepted(null, header, null, appended);
+  public static Accepted leftOutCounters(RawMessage raw, String probe) {
+    CounterMessage header =
+        CounterMessage.newBuilder().setProbe(probe).setWorker(raw.partition()).build();
+    return new Accepted(null, header, null, raw.offset(), raw.appended());
   }
 
   /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
@@ -40,6 +43,7 @@ public record Accepted(
 
     @Override
     public void write(Accepted message, DataOutputView out) throws IOException {
+      out.writeLong(message.offset);
       out.writeLong(message.appended);
       out.writeBoolean(message.flow != null);
       byte[] bytes =
@@ -54,6 +58,7 @@ public record Accepted(
 
     @Override
     public Accepted read(DataInputView in) throws IOException {
+      long offset = in.readLong();
       long appended = in.readLong();
       boolean flow = in.readBoolean();
       byte[] bytes = new byte[in.readInt()];
@@ -61,8 +66,8 @@ public record Accepted(
       Enrichment enrichment = in.readBoolean() ? Enrichment.read(in) : null;
       try {
         return flow
-            ? new Accepted(FlowMessage.parseFrom(bytes), null, enrichment, appended)
-            : new Accepted(null, CounterMessage.parseFrom(bytes), null, appended);
+            ? new Accepted(FlowMessage.parseFrom(bytes), null, enrichment, offset, appended)
+            : new Accepted(null, CounterMessage.parseFrom(bytes), null, offset, appended);
       } catch (InvalidProtocolBufferException e) {
         throw new IOException(e);
       }

@@ -1,9 +1,9 @@
 package io.weir.jobs.message;
 
 import io.weir.jobs.serde.WireType;
-import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.LongStream;
 
 /**
@@ -21,38 +21,53 @@ public record Enrolment(long at, List<Probe> probes) {
    * @param begin first offset of the flows topic that Kafka still has
    * @param end offset that its next message will get
    * @param newest when the broker received its newest message, ms from 1970; 0 if there is none
-   * @param newestCounters the same for the topic of counters
+   * @param counters the end of the topic of counters
+   * @param newestCounters when the broker received its newest message
    */
-  public record Probe(String name, long[] begin, long[] end, long[] newest, long[] newestCounters) {
-    /** A probe of whose newest messages nothing is known. */
+  public record Probe(
+      String name,
+      long[] begin,
+      long[] end,
+      long[] newest,
+      long[] counters,
+      long[] newestCounters) {
+    /** A probe of which only the flows' offsets are known. */
     public Probe(String name, long[] begin, long[] end) {
-      this(name, begin, end, new long[0], new long[0]);
+      this(name, begin, end, new long[end.length], new long[0], new long[0]);
+    }
+
+    private LongStream ends(boolean ofCounters) {
+      long[] ends = ofCounters ? counters : end;
+      long[] came = ofCounters ? newestCounters : newest;
+      return LongStream.concat(
+          LongStream.of(ends.length),
+          IntStream.range(0, ends.length)
+              .boxed()
+              .flatMapToLong(i -> LongStream.of(ends[i], came[i])));
     }
   }
 
-  /** For each probe the number of partitions, and when the newest message of each came. */
-  public long[] newest(boolean counters) {
-    return probes.stream()
-        .map(probe -> counters ? probe.newestCounters : probe.newest)
-        .flatMapToLong(
-            newest -> LongStream.concat(LongStream.of(newest.length), Arrays.stream(newest)))
-        .toArray();
+  /**
+   * For each probe the number of partitions, and of each its end and when its newest message came.
+   */
+  public long[] ends(boolean ofCounters) {
+    return probes.stream().flatMapToLong(probe -> probe.ends(ofCounters)).toArray();
   }
 
-  /** Takes in the numbers of {@link #newest} of the probes with these names. */
-  public static void forNewest(List<String> names, long[] numbers, NewestOf taker) {
+  /** Takes in the numbers of {@link #ends} of the probes with these names. */
+  public static void forEnds(List<String> names, long[] numbers, Ends taker) {
     int at = 0;
     for (String name : names) {
       int partitions = (int) numbers[at++];
       for (int partition = 0; partition < partitions; partition++) {
-        taker.take(name, partition, numbers[at++]);
+        taker.take(name, partition, numbers[at++], numbers[at++]);
       }
     }
   }
 
-  /** Takes in when the newest message of a partition came. */
-  public interface NewestOf {
-    void take(String probe, int partition, long came);
+  /** Takes in the end of a partition and when its newest message came. */
+  public interface Ends {
+    void take(String probe, int partition, long end, long came);
   }
 
   /** The probes' names in one text, one a line. */

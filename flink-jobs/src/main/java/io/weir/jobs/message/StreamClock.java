@@ -17,10 +17,10 @@ import org.apache.flink.core.memory.DataOutputView;
  * partition that is furthest behind. A backlog therefore produces the same windows as live reading
  * would have produced, at any speed and with any pause. Times are ms from 1970.
  *
- * <p>Kafka's list of the probes says when the newest message of each partition came ({@link
- * #listed}); while no list comes, the clock takes it that messages are left if the last one was
- * read late. It does not wait for a partition of which the jobs read nothing while they read others
- * for {@link #SILENT_MS}, as when its messages cannot be read.
+ * <p>Kafka's list of the probes says where each partition ends and when its newest message came
+ * ({@link #listed}); while no list comes, the clock takes it that messages are left if the last one
+ * was read late. It does not wait for a partition of which the jobs read nothing while they read
+ * others for {@link #SILENT_MS}, as when its messages cannot be read.
  *
  * <p>After a start or a downtime of the jobs, the time stands still until a list has come, or some
  * seconds have passed since the first message. It never goes backwards.
@@ -38,12 +38,18 @@ public final class StreamClock {
   /** When the broker received the newest message that Kafka has, as far as known. */
   private static final int NEWEST = 2;
 
+  /** Offset after the newest message that the jobs have read. */
+  private static final int NEXT = 3;
+
+  /** Offset after the newest message that Kafka has, as far as known. */
+  private static final int END = 4;
+
   /** How many numbers there are of each partition. */
-  private static final int STRIDE = NEWEST + 1;
+  private static final int STRIDE = END + 1;
 
   /**
-   * A partition is behind if its newest message came this much later than the newest one read, or
-   * has been there for so long without being read.
+   * A partition with unread messages is behind if the newest came this much later than the newest
+   * one read, or has been there for so long.
    */
   private static final long BEHIND_MS = 15_000;
 
@@ -121,7 +127,7 @@ public final class StreamClock {
   private transient long furthestUntil;
 
   /** Notes that a message was read, which the broker received at {@code appended}. */
-  public void heard(String probe, int partition, long appended, long now) {
+  public void heard(String probe, int partition, long offset, long appended, long now) {
     long came = appended == RawMessage.NO_TIME ? now : appended;
     active += Math.max(0, Math.min(now - beat, PAUSE_MS));
     beat = now;
@@ -132,9 +138,11 @@ public final class StreamClock {
       furthest = UNKNOWN;
     }
     of[at + CAME] = Math.max(of[at + CAME], came);
+    of[at + NEXT] = offset + 1;
     of[at + READ] = active;
     if (now - arrived > LISTED_MS) {
       of[at + NEWEST] = now;
+      of[at + END] = offset + 2;
     }
     if (furthest != UNKNOWN && of[at + CAME] < furthest && isBehind(of, at)) {
       furthest = of[at + CAME];
@@ -158,16 +166,16 @@ public final class StreamClock {
    *
    * @param at when Kafka was asked
    * @param names of the probes
-   * @param newest when the newest messages came, see {@link Enrolment#newest}
+   * @param ends of the partitions, see {@link Enrolment#ends}
    */
-  public void listed(long at, List<String> names, long[] newest, long now) {
-    Enrolment.forNewest(names, newest, this::newest);
+  public void listed(long at, List<String> names, long[] ends, long now) {
+    Enrolment.forEnds(names, ends, this::end);
     asked = at;
     arrived = now;
     furthest = UNKNOWN;
   }
 
-  private void newest(String probe, int partition, long came) {
+  private void end(String probe, int partition, long end, long came) {
     if (came > 0) {
       long[] of = of(probe, partition);
       int at = partition * STRIDE;
@@ -175,6 +183,7 @@ public final class StreamClock {
         of[at + READ] = active; // its wait begins
       }
       of[at + NEWEST] = came;
+      of[at + END] = end;
     }
   }
 
@@ -266,7 +275,7 @@ public final class StreamClock {
   private boolean isBehind(long[] of, int at) {
     long newest = of[at + NEWEST];
     long came = of[at + CAME];
-    return newest > came
+    return of[at + END] > of[at + NEXT]
         && (newest - came > BEHIND_MS || asked - newest > BEHIND_MS)
         && active - of[at + READ] <= SILENT_MS;
   }

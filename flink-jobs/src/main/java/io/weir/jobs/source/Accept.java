@@ -131,8 +131,8 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   private static Accepted leftOut(RawMessage raw, TopicKind kind) {
     String probe = raw.topic().substring(kind.prefix().length());
     return kind == TopicKind.FLOWS
-        ? Accepted.leftOutFlows(probe, raw.partition(), raw.appended())
-        : Accepted.leftOutCounters(probe, raw.partition(), raw.appended());
+        ? Accepted.leftOutFlows(raw, probe)
+        : Accepted.leftOutCounters(raw, probe);
   }
 
   private boolean isNew(RawMessage raw, TopicKind kind, String probe, long epoch, long sequence) {

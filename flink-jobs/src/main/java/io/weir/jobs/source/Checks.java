@@ -79,7 +79,7 @@ final class Checks {
       }
       default -> throw new Refused("no_body: neither a batch nor a closing record");
     }
-    return new Accepted(message, null, null, raw.appended());
+    return new Accepted(message, null, null, raw.offset(), raw.appended());
   }
 
   static Accepted counters(RawMessage raw) throws Refused {
@@ -91,7 +91,7 @@ final class Checks {
         throw new Refused("bad_record: a set or label of more than " + MAX_NAME + " characters");
       }
     }
-    return new Accepted(null, message, null, raw.appended());
+    return new Accepted(null, message, null, raw.offset(), raw.appended());
   }
 
   private static <M> M parsed(Parser<M> parser, RawMessage raw) throws Refused {

@@ -152,6 +152,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     Map<TopicPartition, ListOffsetsResultInfo> ends = offsets(admin, flows, OffsetSpec.latest());
     Map<TopicPartition, ListOffsetsResultInfo> begins =
         offsets(admin, flows, OffsetSpec.earliest());
+    ends.putAll(offsets(admin, counters, OffsetSpec.latest()));
     Map<TopicPartition, ListOffsetsResultInfo> newest =
         offsets(admin, flows, OffsetSpec.maxTimestamp());
     newest.putAll(offsets(admin, counters, OffsetSpec.maxTimestamp()));
@@ -159,14 +160,15 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     flows.forEach(
         (topic, partitions) -> {
           String counted = counters(topic);
+          int ofCounters = counters.getOrDefault(counted, 0);
           probes.add(
               new Enrolment.Probe(
                   topic.substring(TopicKind.FLOWS.prefix().length()),
                   numbers(topic, partitions, begins, ListOffsetsResultInfo::offset),
                   numbers(topic, partitions, ends, ListOffsetsResultInfo::offset),
                   numbers(topic, partitions, newest, EnrolmentPoll::came),
-                  numbers(
-                      counted, counters.getOrDefault(counted, 0), newest, EnrolmentPoll::came)));
+                  numbers(counted, ofCounters, ends, ListOffsetsResultInfo::offset),
+                  numbers(counted, ofCounters, newest, EnrolmentPoll::came)));
         });
     return new Enrolment(at, probes);
   }

@@ -113,15 +113,12 @@ final class Progress {
     if (probe.until < before) {
       turn++;
     }
-    clock.heard(name, mark.worker, mark.appended, now);
   }
 
-  /**
-   * Notes that the messages of a worker have been read up to those that came at {@code appended}.
-   */
-  void read(String name, int worker, long appended, long now) {
+  /** Notes how far the messages of a worker have been read, see {@link WindowMessage.Kind#READ}. */
+  void read(String name, int worker, long offset, long appended, long now) {
     advance(now);
-    clock.heard(name, worker, appended, now);
+    clock.heard(name, worker, offset, appended, now);
   }
 
   private void count(Probe probe, int by) {
@@ -156,9 +153,9 @@ final class Progress {
    * Takes in Kafka's list of the enrolled probes, and forgets those that have been removed.
    *
    * @param at when Kafka was asked
-   * @param newest when the newest messages came, see {@link Enrolment#newest}
+   * @param ends of the partitions, see {@link Enrolment#ends}
    */
-  void list(List<String> names, long at, long[] newest, long now) {
+  void list(List<String> names, long at, long[] ends, long now) {
     advance(now);
     List<String> removed = retired.among(probes.keySet(), names, now);
     for (String name : removed) {
@@ -168,7 +165,7 @@ final class Progress {
     if (names.size() != expected || !removed.isEmpty()) {
       turn++;
     }
-    clock.listed(at, names, newest, now);
+    clock.listed(at, names, ends, now);
     expected = names.size();
     listed.clear();
     listed.addAll(names);

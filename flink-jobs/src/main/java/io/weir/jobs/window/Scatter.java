@@ -38,8 +38,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
 
   private record Key(String probe, long window) {}
 
-  /** How far the messages of a worker were read: when the newest of them came. */
-  private record Position(String probe, int worker, long appended) {}
+  /** How far the messages of a worker were read: the newest one, and when it came. */
+  private record Position(String probe, int worker, long offset, long appended) {}
 
   private static final class Parts {
     final Packed[] buckets = new Packed[Buckets.COUNT];
@@ -104,14 +104,15 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     if (message == null) {
       return;
     }
+    long offset = element.getValue().offset();
     long appended = element.getValue().appended();
     String worker = message.getProbe() + '/' + message.getWorker();
+    read.put(worker, new Position(message.getProbe(), message.getWorker(), offset, appended));
     if (message.hasClosing()) {
       close(message, message.getClosing(), worker, appended);
     } else if (message.hasBatch()) {
       add(message, element.getValue().enrichment());
     }
-    read.put(worker, new Position(message.getProbe(), message.getWorker(), appended));
     if (getProcessingTimeService().getCurrentProcessingTime() - flushed >= FLUSH_MS) {
       flush();
     }
@@ -301,7 +302,9 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     // Only now, so that windows cannot end before they have what was read.
     for (Position position : read.values()) {
       for (int bucket : markedBuckets) {
-        emit(WindowMessage.read(bucket, position.probe, position.worker, position.appended));
+        emit(
+            WindowMessage.read(
+                bucket, position.probe, position.worker, position.offset, position.appended));
       }
     }
     read.clear();

@@ -194,10 +194,10 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         schedule(context, now);
       }
       case MARK -> progress.mark(message.probe(), Progress.Mark.of(data), now);
-      case READ -> progress.read(message.probe(), (int) data[0], data[1], now);
+      case READ -> progress.read(message.probe(), (int) data[0], data[1], data[2], now);
       case ENROLLED -> {
-        long[] newest = Arrays.copyOfRange(data, 1, data.length);
-        progress.list(Enrolment.names(message.probe()), data[0], newest, now);
+        long[] ends = Arrays.copyOfRange(data, 1, data.length);
+        progress.list(Enrolment.names(message.probe()), data[0], ends, now);
         progress.advance(now);
       }
     }

@@ -41,11 +41,11 @@ record WindowMessage(
      */
     MARK,
     /**
-     * The jobs have read a worker's messages up to some time. Data: worker, and when the broker
-     * received the newest of them.
+     * How far the jobs have read a worker's messages. Data: worker, offset of the newest one that
+     * was read, and when the broker received it.
      */
     READ,
-    /** The enrolled probes. Data: when Kafka was asked, and {@link Enrolment#newest}. */
+    /** The enrolled probes. Data: when Kafka was asked, and {@link Enrolment#ends}. */
     ENROLLED
   }
 
@@ -53,8 +53,8 @@ record WindowMessage(
     return new WindowMessage(Kind.MARK, bucket, probe, 0, 0, 0, data, NONE);
   }
 
-  static WindowMessage read(int bucket, String probe, int worker, long appended) {
-    long[] data = {worker, appended};
+  static WindowMessage read(int bucket, String probe, int worker, long offset, long appended) {
+    long[] data = {worker, offset, appended};
     return new WindowMessage(Kind.READ, bucket, probe, 0, 0, 0, data, NONE);
   }
 

@@ -103,10 +103,10 @@ public final class Windows {
     @Override
     public void flatMap(Enrolment enrolment, Collector<WindowMessage> out) {
       String names = enrolment.names();
-      long[] newest = enrolment.newest(false);
-      long[] data = new long[1 + newest.length];
+      long[] ends = enrolment.ends(false);
+      long[] data = new long[1 + ends.length];
       data[0] = enrolment.at();
-      System.arraycopy(newest, 0, data, 1, newest.length);
+      System.arraycopy(ends, 0, data, 1, ends.length);
       for (int bucket : buckets) {
         out.collect(WindowMessage.enrolled(bucket, names, data));
       }

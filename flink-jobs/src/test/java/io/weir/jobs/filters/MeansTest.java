@@ -31,7 +31,17 @@ class MeansTest {
   private void accept(Means means, long start, int length, List<Counted> counters, long now) {
     MeansMessage message =
         new MeansMessage(
-            "alpha", -1, "alpha", 0, 1, start, length, RawMessage.NO_TIME, counters, new long[0]);
+            "alpha",
+            -1,
+            "alpha",
+            0,
+            1,
+            start,
+            length,
+            0,
+            RawMessage.NO_TIME,
+            counters,
+            new long[0]);
     means.accept(message, now, (cause, count) -> dropped.merge(cause, count, Integer::sum));
     means.tick("alpha", now, DELAY, rows::add);
   }
@@ -135,7 +145,7 @@ class MeansTest {
     for (String probe : probes) {
       MeansMessage message =
           new MeansMessage(
-              "/0", -1, probe, 0, 1, BASE, 10_000, RawMessage.NO_TIME, labels(0), new long[0]);
+              "/0", -1, probe, 0, 1, BASE, 10_000, 0, RawMessage.NO_TIME, labels(0), new long[0]);
       means.accept(message, BASE + 10_000, (cause, count) -> {});
     }
     means.forget(removed); // its windows still need it
@@ -173,7 +183,7 @@ class MeansTest {
         for (String probe : start == BASE ? began : new String[] {"alpha"}) {
           means.give(
               new MeansMessage(
-                  "/0", -1, probe, 0, 1, start, 10_000, start + 10_000, labels(1), new long[0]));
+                  "/0", -1, probe, 0, 1, start, 10_000, 0, start + 10_000, labels(1), new long[0]));
         }
         means.give(MeansMessage.enrolled("/0", new Enrolment(start, List.of(alpha))));
         for (long second = 20; second < 600; second += 20) {
@@ -198,7 +208,17 @@ class MeansTest {
         means.time(start + 10_000);
         means.give(
             new MeansMessage(
-                "alpha", -1, "alpha", 0, 1, start, 10_000, start + 10_000, labels(1), new long[0]));
+                "alpha",
+                -1,
+                "alpha",
+                0,
+                1,
+                start,
+                10_000,
+                0,
+                start + 10_000,
+                labels(1),
+                new long[0]));
         Set<Object> spans = new HashSet<>();
         for (long second = 10; second < 60; second++) {
           means.time(start + second * 1_000).forEach(row -> spans.add(row.get("window_s")));

@@ -28,7 +28,8 @@ class BatchBlocksTest {
             Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
         Stage<Accepted, NativeBlock> flows = Stage.of(BatchBlocks::new, NativeBlock.TYPE)) {
       for (FlowMessage message : agent.interval(START, records, 500, false)) {
-        full.addAll(flows.giveAll(enrich.give(new Accepted(message, null, null, START + 10_000))));
+        full.addAll(
+            flows.giveAll(enrich.give(new Accepted(message, null, null, 0, START + 10_000))));
       }
       rest = flows.barrier();
     }

@@ -14,16 +14,19 @@ class StreamClockTest {
 
   private final StreamClock clock = new StreamClock();
 
+  /** Messages of alpha's and beta's partition that were read. */
+  private final long[] read = new long[2];
+
   private long advance(long now) {
     return clock.advance(now);
   }
 
   private void one(long came, long now) {
-    clock.heard("alpha", 0, came, now);
+    clock.heard("alpha", 0, read[0]++, came, now);
   }
 
   private void other(long came, long now) {
-    clock.heard("beta", 1, came, now);
+    clock.heard("beta", 1, read[1]++, came, now);
   }
 
   private void heard(long came, long now) {
@@ -31,16 +34,17 @@ class StreamClockTest {
     other(came, now);
   }
 
-  /** Kafka's answer to a question just asked. */
-  private void list(long newest, long now) {
-    clock.listed(now, List.of("alpha", "beta"), new long[] {1, newest, 2, 0, newest}, now);
+  /** Kafka's answer to a question just asked: so many messages are unread in each partition. */
+  private void list(int unread, long newest, long now) {
+    long[] ends = {1, read[0] + unread, newest, 2, 0, 0, read[1] + unread, newest};
+    clock.listed(now, List.of("alpha", "beta"), ends, now);
   }
 
   /** Both workers send, and Kafka lists them. */
   private void live() {
     advance(BASE_MS);
     heard(BASE_MS, BASE_MS);
-    list(BASE_MS, BASE_MS);
+    list(0, BASE_MS, BASE_MS);
     assertEquals(BASE_MS, advance(BASE_MS));
   }
 
@@ -58,7 +62,7 @@ class StreamClockTest {
   @Test
   void theTimeIsThatOfTheWorkerFurthestBehind() {
     long now = awayForAnHour();
-    list(now, now);
+    list(999, now, now);
     for (long minute = 0; minute < 60; minute++) {
       long came = BASE_MS + minute * 60_000;
       one(came, now);
@@ -67,14 +71,14 @@ class StreamClockTest {
       now += READ_EVERY_MS;
     }
     heard(now - 1_000, now);
-    list(now - 1_000, now);
+    list(0, now - 1_000, now);
     assertEquals(now, advance(now), "nothing is left");
   }
 
   @Test
   void nobodyWaitsLongForAWorkerWhoseMessagesCannotBeRead() {
     long now = awayForAnHour();
-    list(now, now);
+    list(999, now, now);
     long came = BASE_MS + 60_000;
     heard(came, now);
     for (long waited = 0; waited <= 60_000; waited += READ_EVERY_MS) {
@@ -93,12 +97,24 @@ class StreamClockTest {
     long now = BASE_MS;
     for (long stalled = 0; stalled <= 900_000; stalled += 5_000) {
       now = BASE_MS + stalled;
-      list(now, now);
+      list(1, now, now);
       assertTrue(advance(now) <= BASE_MS + 15_000, "after " + stalled + " ms");
     }
     heard(now - 300_000, now);
+    list(1, now, now);
     assertEquals(now - 300_000, advance(now));
     heard(now, now);
+    assertEquals(now, advance(now));
+  }
+
+  /** Messages that a broker received in one request have the same time. */
+  @Test
+  void theTimeStandsStillBeforeTheLastMessageOfAMoment() {
+    long now = awayForAnHour();
+    heard(BASE_MS + 10_000, now);
+    list(1, BASE_MS + 10_000, now);
+    assertEquals(BASE_MS + 10_000, advance(now));
+    heard(BASE_MS + 10_000, now);
     assertEquals(now, advance(now));
   }
 
@@ -109,7 +125,7 @@ class StreamClockTest {
         .map(poll -> BASE_MS + 5_000 * poll)
         .forEach(
             now -> {
-              list(BASE_MS, now);
+              list(0, BASE_MS, now);
               assertEquals(now, advance(now));
             });
   }
@@ -121,7 +137,7 @@ class StreamClockTest {
     for (long minute = 0; minute < 30; minute++) {
       long came = BASE_MS + minute * 60_000;
       heard(came, now);
-      list(BASE_MS + 2 * HOUR_MS, now);
+      list(9, BASE_MS + 2 * HOUR_MS, now);
       for (long paused = 0; paused < 90_000; paused += READ_EVERY_MS) {
         assertEquals(came, advance(now + paused));
       }
@@ -148,7 +164,7 @@ class StreamClockTest {
     assertEquals(0, advance(now), "it is not known yet");
     heard(BASE_MS, now);
     assertEquals(0, advance(now + 1));
-    list(now, now + 2);
+    list(9, now, now + 2);
     assertEquals(BASE_MS, advance(now + 3));
   }
 
@@ -158,7 +174,7 @@ class StreamClockTest {
     long now = BASE_MS + HOUR_MS;
     advance(now);
     one(BASE_MS + 60_000, now);
-    list(now, now);
+    list(9, now, now);
     assertEquals(0, advance(now));
     other(BASE_MS, now + 1_000);
     assertEquals(BASE_MS, advance(now + 1_000));

@@ -44,7 +44,7 @@ class WindowBoundTest {
       }
       for (int number = 0; number < messages.get(0).size(); number++) {
         for (List<FlowMessage> ofProbe : messages) {
-          Accepted accepted = new Accepted(ofProbe.get(number), null, null, BASE_MS);
+          Accepted accepted = new Accepted(ofProbe.get(number), null, null, 0, BASE_MS);
           load.message(enrich.give(accepted).get(0));
           load.barrier();
         }
@@ -71,7 +71,7 @@ class WindowBoundTest {
               .getFlowsBuilderList()
               .forEach(flow -> flow.setDstAddr(ByteString.copyFrom(new byte[] {10, 9, 9, 9})));
         }
-        load.message(enrich.give(new Accepted(toOne.build(), null, null, BASE_MS)).get(0));
+        load.message(enrich.give(new Accepted(toOne.build(), null, null, 0, BASE_MS)).get(0));
       }
       load.barrier();
       load.flush(false);
