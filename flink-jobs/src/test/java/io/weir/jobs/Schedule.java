@@ -35,7 +35,9 @@ final class Schedule {
    * the same with and without it. {@code -Dweir.properties=STALLS,SPOOLS} chooses others, {@code
    * all} chooses all.
    */
-  static final EnumSet<Property> ENABLED = Property.chosen(EnumSet.noneOf(Property.class));
+  static final EnumSet<Property> ENABLED =
+      Property.chosen(
+          EnumSet.of(Property.CATCH_UPS, Property.STALLS, Property.SPOOLS, Property.VERSIONS));
 
   /** A property of schedules. */
   enum Property {

@@ -143,14 +143,15 @@ final class Means {
     probes
         .computeIfAbsent(message.probe(), key -> new Heard())
         .mark(message.worker(), message.epoch(), end, message.length(), message.came(now));
-    MeansWindow base = window(Span.HALF_MINUTE, message, clockNow, now, dropped);
+    long arrived = StreamClock.arrived(clockNow, now, message.appended());
+    MeansWindow base = window(Span.HALF_MINUTE, message, arrived, dropped);
     List<MeansWindow> into = new ArrayList<>();
     for (Span span : Span.values()) {
       MeansWindow window =
-          span == Span.HALF_MINUTE ? base : window(span, message, clockNow, now, dropped);
+          span == Span.HALF_MINUTE ? base : window(span, message, arrived, dropped);
       if (window != null) {
         window.came(message.probe(), message.worker(), message.start(), message.length());
-        window.touched = clockNow;
+        window.touched = Math.max(window.touched, arrived);
         window.changed = true;
         into.add(window);
       }
@@ -166,7 +167,7 @@ final class Means {
 
   /** The window of a message, null if it fits into none or arrives too late. */
   private MeansWindow window(
-      Span span, MeansMessage message, long clockNow, long now, ObjIntConsumer<String> dropped) {
+      Span span, MeansMessage message, long arrived, ObjIntConsumer<String> dropped) {
     long number = message.start() / span.ms;
     if ((message.start() + message.length() - 1) / span.ms != number) {
       dropped.accept("interval_too_long", message.counters().size());
@@ -179,7 +180,7 @@ final class Means {
     MeansWindow window = windows.get(span).get(number * span.ms);
     if (window == null) {
       window = new MeansWindow();
-      window.began = StreamClock.began(clockNow, now, (number + 1) * span.ms);
+      window.began = arrived;
       windows.get(span).put(number * span.ms, window);
     }
     return window;

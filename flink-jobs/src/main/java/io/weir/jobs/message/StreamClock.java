@@ -239,12 +239,11 @@ public final class StreamClock {
   }
 
   /**
-   * The time at which the first data of a window that ends at {@code end} arrived: the current time
-   * or, if that stands still or lags, the earliest time at which records of the window can have
-   * arrived. A window counts as ahead only if it is ahead of the wall clock.
+   * The time at which windows get data that the broker received at {@code appended}: where the time
+   * stands still or lags for the sake of others, the time that it would have been live.
    */
-  public static long began(long time, long now, long end) {
-    return Math.max(time, Math.min(now, end));
+  public static long arrived(long time, long now, long appended) {
+    return Math.max(time, appended == RawMessage.NO_TIME ? now : Math.min(now, appended));
   }
 
   /**

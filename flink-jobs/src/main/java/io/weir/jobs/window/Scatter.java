@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.operator.FlushingOperator;
 import io.weir.proto.ClosingRecord;
@@ -45,6 +46,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     final Packed[] buckets = new Packed[Buckets.COUNT];
     final long[][] sketches = new long[Buckets.COUNT][];
     int rank;
+    long appended = RawMessage.NO_TIME;
 
     Parts() {
       for (int i = 0; i < Buckets.COUNT; i++) {
@@ -111,14 +113,14 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     if (message.hasClosing()) {
       close(message, message.getClosing(), worker, appended);
     } else if (message.hasBatch()) {
-      add(message, element.getValue().enrichment());
+      add(message, element.getValue().enrichment(), appended);
     }
     if (getProcessingTimeService().getCurrentProcessingTime() - flushed >= FLUSH_MS) {
       flush();
     }
   }
 
-  private void add(FlowMessage message, Enrichment known) {
+  private void add(FlowMessage message, Enrichment known, long appended) {
     long start = message.getIntervalStartMs();
     long window = Math.floorDiv(start, windowMs) * windowMs;
     Parts into =
@@ -126,6 +128,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
             new Key(message.getProbe(), window),
             key -> spare.isEmpty() ? new Parts() : spare.pop());
     into.rank = known.rank;
+    into.appended = Math.max(into.appended, appended);
     int number = 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
       fill(flow, known, number++, start - window);
@@ -287,12 +290,14 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
                 Buckets.IDS[i],
                 key.probe,
                 key.window,
+                from.appended,
                 count,
                 from.rank,
                 from.buckets[i].take(),
                 from.sketches[i]));
         from.sketches[i] = NONE;
       }
+      from.appended = RawMessage.NO_TIME;
       if (spare.size() < MAX_SPARE) {
         spare.push(from);
       }

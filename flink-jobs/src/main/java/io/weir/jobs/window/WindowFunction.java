@@ -218,12 +218,13 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   private void add(WindowMessage message, int bucket, long clock, long now) throws Exception {
+    long arrived = StreamClock.arrived(clock, now, message.appended());
     WindowState window = windows.get(message.window());
     if (window == null) {
       window = new WindowState();
-      window.began = StreamClock.began(clock, now, message.window() + windowMs);
+      window.began = arrived;
     }
-    window.touched = clock;
+    window.touched = Math.max(window.touched, arrived);
     window.look = WindowState.NOT_LOOKED;
     Log log = window.probes.computeIfAbsent(message.probe(), key -> new Log());
     log.rank = message.rank();

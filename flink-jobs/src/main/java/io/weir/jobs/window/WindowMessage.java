@@ -12,6 +12,8 @@ import io.weir.jobs.serde.WireType;
  * @param probe that sent it; for {@link Kind#ENROLLED} the names of all, see {@link
  *     Enrolment#names}
  * @param window start of the window, ms from 1970; PART only
+ * @param appended when the broker received the newest record of a PART, see {@link
+ *     RawMessage#appended}
  * @param entries of a PART, and how the probe is declared
  * @param rank of the probe; PART only
  * @param data numbers, by kind
@@ -22,6 +24,7 @@ record WindowMessage(
     int bucket,
     String probe,
     long window,
+    long appended,
     int entries,
     int rank,
     long[] data,
@@ -50,15 +53,15 @@ record WindowMessage(
   }
 
   static WindowMessage mark(int bucket, String probe, long... data) {
-    return new WindowMessage(Kind.MARK, bucket, probe, 0, 0, 0, data, NONE);
+    return new WindowMessage(Kind.MARK, bucket, probe, 0, 0, 0, 0, data, NONE);
   }
 
   static WindowMessage read(int bucket, String probe, int worker, long offset, long appended) {
     long[] data = {worker, offset, appended};
-    return new WindowMessage(Kind.READ, bucket, probe, 0, 0, 0, data, NONE);
+    return new WindowMessage(Kind.READ, bucket, probe, 0, 0, 0, 0, data, NONE);
   }
 
   static WindowMessage enrolled(int bucket, String names, long[] data) {
-    return new WindowMessage(Kind.ENROLLED, bucket, names, 0, 0, 0, data, NONE);
+    return new WindowMessage(Kind.ENROLLED, bucket, names, 0, 0, 0, 0, data, NONE);
   }
 }
