@@ -28,20 +28,14 @@ class MeansTest {
   private final Map<String, Integer> dropped = new TreeMap<>();
   private final List<TableRow> rows = new ArrayList<>();
 
+  private static MeansMessage message(
+      String scope, String probe, long start, int length, long appended, List<Counted> counters) {
+    return new MeansMessage(
+        scope, -1, probe, 0, 1, start, length, 0, appended, counters, new long[0]);
+  }
+
   private void accept(Means means, long start, int length, List<Counted> counters, long now) {
-    MeansMessage message =
-        new MeansMessage(
-            "alpha",
-            -1,
-            "alpha",
-            0,
-            1,
-            start,
-            length,
-            0,
-            RawMessage.NO_TIME,
-            counters,
-            new long[0]);
+    MeansMessage message = message("alpha", "alpha", start, length, RawMessage.NO_TIME, counters);
     means.accept(message, now, (cause, count) -> dropped.merge(cause, count, Integer::sum));
     means.tick("alpha", now, DELAY, rows::add);
   }
@@ -143,9 +137,7 @@ class MeansTest {
   private static int octets(List<String> probes, List<String> removed) throws Exception {
     Means means = new Means();
     for (String probe : probes) {
-      MeansMessage message =
-          new MeansMessage(
-              "/0", -1, probe, 0, 1, BASE, 10_000, 0, RawMessage.NO_TIME, labels(0), new long[0]);
+      MeansMessage message = message("/0", probe, BASE, 10_000, RawMessage.NO_TIME, labels(0));
       means.accept(message, BASE + 10_000, (cause, count) -> {});
     }
     means.forget(removed); // its windows still need it
@@ -181,9 +173,7 @@ class MeansTest {
       for (long start = BASE; start < BASE + 2 * 86_400_000; start += 600_000) {
         means.time(start + 10_000);
         for (String probe : start == BASE ? began : new String[] {"alpha"}) {
-          means.give(
-              new MeansMessage(
-                  "/0", -1, probe, 0, 1, start, 10_000, 0, start + 10_000, labels(1), new long[0]));
+          means.give(message("/0", probe, start, 10_000, start + 10_000, labels(1)));
         }
         means.give(MeansMessage.enrolled("/0", new Enrolment(start, List.of(alpha))));
         for (long second = 20; second < 600; second += 20) {
@@ -206,19 +196,7 @@ class MeansTest {
       for (long day : new long[] {0, 3, 29, 65}) {
         long start = BASE + day * 86_400_000;
         means.time(start + 10_000);
-        means.give(
-            new MeansMessage(
-                "alpha",
-                -1,
-                "alpha",
-                0,
-                1,
-                start,
-                10_000,
-                0,
-                start + 10_000,
-                labels(1),
-                new long[0]));
+        means.give(message("alpha", "alpha", start, 10_000, start + 10_000, labels(1)));
         Set<Object> spans = new HashSet<>();
         for (long second = 10; second < 60; second++) {
           means.time(start + second * 1_000).forEach(row -> spans.add(row.get("window_s")));
