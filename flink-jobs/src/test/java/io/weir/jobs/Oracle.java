@@ -198,7 +198,7 @@ final class Oracle {
           same(
               "ledger " + key + " received_packets", number(row, "received_packets"), part.packets);
           same("ledger " + key + " received_octets", number(row, "received_octets"), part.octets);
-          if (part.closing != null && !part.several) {
+          if (part.closing != null && !part.several && !received.isWithinAnotherRun(part.header)) {
             Map<Long, Set<Long>> worker =
                 received.sequences.get(key.split(" ")[0] + "/" + key.split(" ")[1]);
             Set<Long> came = worker.get(part.header.getEpoch());

@@ -170,6 +170,9 @@ final class Received {
   /** By probe with worker, and by epoch. */
   final Map<String, Map<Long, Set<Long>>> sequences = new HashMap<>();
 
+  /** First and last start of the intervals of each run, by probe with worker, and by epoch. */
+  private final Map<String, Map<Long, long[]>> spans = new HashMap<>();
+
   /** The rows of {@code flows}. */
   final List<String> flowRows = new ArrayList<>();
 
@@ -242,6 +245,13 @@ final class Received {
     if (!seen.add(message.getSequence())) {
       return;
     }
+    long start = message.getIntervalStartMs();
+    spans
+        .computeIfAbsent(worker, key -> new HashMap<>())
+        .merge(
+            message.getEpoch(),
+            new long[] {start, start},
+            (a, b) -> new long[] {Math.min(a[0], b[0]), Math.max(a[1], b[1])});
     health.message(event.at(event.message().appended()), message);
     String interval =
         "%s %d %s"
@@ -555,6 +565,17 @@ final class Received {
       }
     }
     return true;
+  }
+
+  /**
+   * Whether an interval lies between two of another run of the worker: a clock that stepped told
+   * both runs its time, and the other one may have lost its closing record, too.
+   */
+  boolean isWithinAnotherRun(FlowMessage header) {
+    long start = header.getIntervalStartMs();
+    return spans.get(header.getProbe() + "/" + header.getWorker()).entrySet().stream()
+        .filter(run -> run.getKey() != header.getEpoch())
+        .anyMatch(run -> run.getValue()[0] < start && start < run.getValue()[1]);
   }
 
   /** The number of messages that came after the end of a window. */

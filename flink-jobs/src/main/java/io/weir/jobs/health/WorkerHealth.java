@@ -39,6 +39,9 @@ final class WorkerHealth {
   /** When its newest message came, as {@link RunOrder#heard} states it. */
   private long runHeard;
 
+  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
+  private long before;
+
   /** Sequence number after that of the last closing record. */
   private long next;
 
@@ -110,13 +113,14 @@ final class WorkerHealth {
    * run. {@code last} is whether it announces the run's stop.
    */
   private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
-    if (RunOrder.isNewer(event.epoch(), event.until(), at, epoch, runHeard)) {
+    if (RunOrder.isNewer(event.epoch(), event.until(), at, epoch, runHeard, before)) {
       if (received > 0) {
         found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
       // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
       // lower, its first messages may have counted as leftovers.
       boolean fromStart = event.sequence() == 0 || (epoch != 0 && event.epoch() > epoch);
+      before = RunOrder.before(event.epoch(), epoch, before);
       epoch = event.epoch();
       next = fromStart ? 0 : event.sequence();
       received = 0;

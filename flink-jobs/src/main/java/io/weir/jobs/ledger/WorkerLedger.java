@@ -55,6 +55,9 @@ final class WorkerLedger {
   /** When the newest run's last message came, as {@link RunOrder#heard} states it. */
   private long heard;
 
+  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
+  private long before;
+
   /** Whether the newest run announced its stop. */
   boolean stopped;
 
@@ -319,7 +322,7 @@ final class WorkerLedger {
    */
   private Run run(LedgerEvent event, boolean last, long now, Collection<Long> due) {
     long came = event.came(now);
-    boolean newer = RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard);
+    boolean newer = RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard, before);
     Run run = runs.get(event.epoch());
     if (run == null) {
       run = new Run(event.sequence() == 0 || (reported() && event.epoch() > epoch));
@@ -334,6 +337,7 @@ final class WorkerLedger {
     }
     if (newer) {
       run.rank = Math.max(event.epoch(), reported() ? rank(epoch) + 1 : 0);
+      before = RunOrder.before(event.epoch(), epoch, before);
       epoch = event.epoch();
       heard = 0;
       stopped = false;
@@ -467,7 +471,8 @@ final class WorkerLedger {
       return changed;
     }
     unpack();
-    List<Long> lost = lost(epochOf, closed, first ? null : before.getValue());
+    long numbers = to - from + 1 - run.seen.countIn(from, to);
+    List<Long> lost = lost(epochOf, closed, first ? null : before.getValue(), numbers);
     if (lost.isEmpty()) {
       return changed;
     }
@@ -498,8 +503,7 @@ final class WorkerLedger {
         part.inferred = rest.toMessage();
         // Each lost closing record accounts for one of the missing numbers; the highest number is
         // this record's own.
-        long missing = to - from + 1 - run.seen.countIn(from, to) - lost.size();
-        part.missing = Math.max(0, missing);
+        part.missing = Math.max(0, numbers - lost.size());
         part.missingSequences =
             run.seen.missingIn(from, to - 1, (int) Math.min(MAX_NAMED, part.missing));
       }
@@ -512,8 +516,12 @@ final class WorkerLedger {
     return changed;
   }
 
-  /** Intervals before {@code closed} whose closing record is missing. */
-  private List<Long> lost(long epochOf, Closed closed, Closed before) {
+  /**
+   * Intervals before {@code closed} whose closing record is missing. If they are more than the
+   * missing sequence numbers, time has jumped at an unknown one of them: then they are those with
+   * received batches and the last one.
+   */
+  private List<Long> lost(long epochOf, Closed closed, Closed before, long numbers) {
     TreeSet<Long> lost = new TreeSet<>();
     long end = closed.start() - closed.record().getSkippedIntervals() * closed.length();
     if (before != null) {
@@ -541,6 +549,16 @@ final class WorkerLedger {
               || forgotten.contains(start / 1000)
               || empty.contains(start / 1000);
         });
+    if (lost.size() > numbers) {
+      long last = lost.last();
+      lost.removeIf(start -> start != last && !hasBatches(start, epochOf));
+    }
     return new ArrayList<>(lost);
+  }
+
+  private boolean hasBatches(long start, long epochOf) {
+    Interval interval = intervals.get(start);
+    Part part = interval == null ? null : interval.parts.get(epochOf);
+    return part != null && part.batches > 0;
   }
 }

@@ -12,6 +12,9 @@ public final class NewestRun {
   /** When its newest closing record came, as {@link RunOrder#heard} states it. */
   private long heard;
 
+  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
+  private long before;
+
   private int length = DEFAULT_LENGTH;
   private int workers;
   private boolean file;
@@ -19,7 +22,8 @@ public final class NewestRun {
   /** Takes in a closing record, which is read at {@code now}, ms from 1970. */
   public void closing(LedgerEvent event, ClosingRecord record, long now) {
     long came = event.came(now);
-    if (RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard)) {
+    if (RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard, before)) {
+      before = RunOrder.before(event.epoch(), epoch, before);
       epoch = event.epoch();
       heard = 0;
     }

@@ -3,10 +3,12 @@ package io.weir.jobs.message;
 /**
  * Decides which of two runs of an agent's worker is the newer one. The caller keeps two numbers of
  * the newest run that it knows: the epoch, and {@code heard}, which {@link #heard} computes; and it
- * asks {@link #isNewer} about each message. Both methods only compare numbers.
+ * asks {@link #isNewer} about each message. It may keep a third one, {@code before}, so that
+ * leftovers of a run with a higher epoch change nothing. All methods only compare numbers.
  *
  * <pre>
- *   if (RunOrder.isNewer(epoch, until, appended, known.epoch, known.heard)) {
+ *   if (RunOrder.isNewer(epoch, until, appended, known.epoch, known.heard, before)) {
+ *     before = RunOrder.before(epoch, known.epoch, before);
  *     known = a new run with this epoch, whose heard is 0
  *   }
  *   if (epoch == known.epoch) {
@@ -25,11 +27,15 @@ package io.weir.jobs.message;
  * </ul>
  *
  * <p>So a run with a lower epoch is the newer one if the known run has announced its stop or has
- * been silent for {@link #SILENT_MS}, unless the message comes later than {@link #LATE_MS} after
- * its interval. If that is wrong, the next message of the run with the higher epoch corrects it. If
- * a run with a lower epoch begins within a minute after the known one was killed, its first
- * messages count as leftovers; then it is the newer one, because only messages of the known run
- * count against its silence.
+ * been silent for {@link #SILENT_MS}, or if the epoch is a time after the known run's last message,
+ * unless the message comes later than {@link #LATE_MS} after its interval. If that is wrong, a
+ * message of the run with the higher epoch corrects it: the next one, or, with {@code before}, the
+ * first one of a later interval after the run with the lower epoch has been silent for as long.
+ * What the run with the higher epoch had sent until then may still come, and does not count.
+ *
+ * <p>If messages of the known run still come after a run with a lower epoch began, the first
+ * messages of that one count as leftovers; then it is the newer one, because only messages of the
+ * known run count against its silence.
  *
  * <p>Times are those at which the broker received messages, so that a restart or a delay of the
  * jobs changes no decision. Where the broker's time is unknown ({@link RawMessage#NO_TIME}), pass
@@ -64,8 +70,40 @@ public final class RunOrder {
     if (epoch >= known) {
       return epoch > known;
     }
-    boolean over = heard <= 0 || appended - heard >= SILENT_MS;
+    long began = epoch / 1000; // an epoch is a time in µs
+    boolean after = heard < began && began <= appended;
+    boolean over = after || heard <= 0 || appended - heard >= SILENT_MS;
     return over && appended - until <= LATE_MS;
+  }
+
+  /**
+   * Whether a message belongs to a newer run than the known one, which may have followed a run with
+   * a higher epoch.
+   *
+   * @param before what {@link #before} stated when the known run became the newest, else 0
+   */
+  public static boolean isNewer(
+      long epoch, long until, long appended, long known, long heard, long before) {
+    if (epoch == before && epoch > known) {
+      long newest = Math.abs(heard);
+      return until > newest && appended - newest >= SILENT_MS;
+    }
+    return isNewer(epoch, until, appended, known, heard);
+  }
+
+  /**
+   * The higher epoch of the run that a run with a lower one followed; 0 if the newest run has the
+   * highest epoch. To be computed whenever a run becomes the newest.
+   *
+   * @param epoch of the run that becomes the newest
+   * @param known epoch of the newest run until now
+   * @param before the value until now
+   */
+  public static long before(long epoch, long known, long before) {
+    if (epoch < known) {
+      return known;
+    }
+    return epoch < before ? before : 0;
   }
 
   /**

@@ -67,4 +67,20 @@ class WorkerHealthTest {
         List.of(),
         alerts(6_000).stream().filter(alert -> alert.startsWith("probe_silent")).toList());
   }
+
+  @Test
+  void anAgentThatWasKilledAndStopsSoonAfterWithALowerEpochIsNotSilent() throws Exception {
+    events.run(RunEvents.AHEAD).sends(0, 300);
+    events.run(302).interval(300, 303, true);
+    assertEquals(List.of(), alerts(3_000));
+  }
+
+  /** The closing record with which the first run stopped comes late. */
+  @Test
+  void leftoversOfARunWithAHigherEpochAreNoStop() throws Exception {
+    RunEvents.Run first = events.run(RunEvents.AHEAD).sends(0, 290);
+    events.run(302).sends(300, 310);
+    first.interval(290, 341, true);
+    assertEquals(List.of("probe_silent 350 0"), alerts(3_000));
+  }
 }

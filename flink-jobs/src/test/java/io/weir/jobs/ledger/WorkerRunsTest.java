@@ -1,6 +1,7 @@
 package io.weir.jobs.ledger;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.weir.jobs.Stage;
 import io.weir.jobs.message.LedgerEvent;
@@ -148,5 +149,24 @@ class WorkerRunsTest {
     Map<Integer, TableRow> rows = rows(300, Integer.MAX_VALUE);
     assertEquals(LedgerState.CLOSING_MISSING.number(), rows.get(50).get("state"));
     assertEquals(CLOSED, rows.get(60).get("state"));
+  }
+
+  @Test
+  void leftoversOfARunWithAHigherEpochAreNoStop() throws Exception {
+    RunEvents.Run first = events.run(AHEAD).sends(0, 290);
+    events.run(302).sends(300, 310);
+    first.interval(290, 341, true);
+    assertEquals(Set.of(MISSING), states(310, 1_000));
+  }
+
+  /** The clock jumps ahead; the first closing record after it is lost. */
+  @Test
+  void noClosingRecordIsMissingOfIntervalsOverWhichTheClockJumped() throws Exception {
+    RunEvents.Run run = events.run(1).sends(0, 50).batch(AHEAD, 55).lose();
+    run.interval(AHEAD + 10, 60, false);
+    Map<Integer, TableRow> rows = rows(300, Integer.MAX_VALUE);
+    assertFalse(rows.containsKey(AHEAD - 10));
+    assertEquals(LedgerState.CLOSING_MISSING.number(), rows.get(AHEAD).get("state"));
+    assertEquals(CLOSED, rows.get(AHEAD + 10).get("state"));
   }
 }

@@ -46,6 +46,14 @@ class NewestRunTest {
   }
 
   @Test
+  void leftoversOfARunWithAHigherEpochStateNothing() {
+    closing(HIGH, 0, 4, "af_packet:eth0", true);
+    closing(LOW, 1_000, 2, "af_packet:eth0", false);
+    closing(HIGH, 20_000, 4, "af_packet:eth0", false);
+    assertEquals(2, run.workers());
+  }
+
+  @Test
   void leftoversStateNothing() {
     closing(HIGH, 0, 4, "af_packet:eth0", false);
     closing(LOW, 1_000, 2, "af_packet:eth0", false);

@@ -48,6 +48,35 @@ class RunOrderTest {
   }
 
   @Test
+  void aLowerEpochIsNewerAtOnceIfItIsATimeAfterTheKnownRun() {
+    long came = BASE_MS + 12_000;
+    assertTrue(isNewer(epoch(BASE_MS + 1), came, AHEAD, BASE_MS));
+    assertTrue(isNewer(epoch(came), came, AHEAD, BASE_MS));
+    assertFalse(isNewer(epoch(came + 1), came, AHEAD, BASE_MS), "of a clock that is ahead, too");
+  }
+
+  @Test
+  void leftoversOfAHigherEpochAreNoNewRun() {
+    long before = RunOrder.before(RIGHT, AHEAD, 0);
+    assertEquals(AHEAD, before);
+    long heard = RunOrder.heard(0, BASE_MS, false);
+    long silent = BASE_MS + RunOrder.SILENT_MS;
+    assertFalse(RunOrder.isNewer(AHEAD, silent, silent - 1, RIGHT, heard, before));
+    assertFalse(RunOrder.isNewer(AHEAD, BASE_MS, silent, RIGHT, heard, before), "an old interval");
+    assertTrue(RunOrder.isNewer(AHEAD, BASE_MS + 1, silent, RIGHT, heard, before));
+    long stopped = RunOrder.heard(0, BASE_MS, true);
+    assertFalse(RunOrder.isNewer(AHEAD, BASE_MS + 1, silent - 1, RIGHT, stopped, before));
+    assertTrue(RunOrder.isNewer(AHEAD + 1, BASE_MS, BASE_MS, RIGHT, heard, before), "another run");
+  }
+
+  @Test
+  void theHigherEpochIsKnownUntilAHigherOneComes() {
+    assertEquals(AHEAD, RunOrder.before(RIGHT + 1, RIGHT, AHEAD));
+    assertEquals(0, RunOrder.before(AHEAD, RIGHT, AHEAD));
+    assertEquals(0, RunOrder.before(AHEAD + 1, RIGHT, AHEAD));
+  }
+
+  @Test
   void leftoversAreNoNewRunHoweverLongTheSilence() {
     long ended = RunOrder.heard(0, BASE_MS, true);
     long came = BASE_MS + 10 * HOUR_MS;
