@@ -18,8 +18,8 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """What is done at these signals is as before, afterwards."""
-    before = {one: signal.getsignal(one) for one in ENDING}
+    """The signals end a process, even if the tests run under `nohup`; afterwards all is as before."""
+    before = {one: signal.signal(one, signal.SIG_DFL) for one in ENDING}
     yield
     for one, action in before.items():
         signal.signal(one, action)

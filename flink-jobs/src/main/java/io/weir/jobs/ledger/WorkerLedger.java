@@ -35,7 +35,7 @@ final class WorkerLedger {
   /** Excess over the bounds from which on the ledger looks for intervals to pack or drop. */
   private static final int SLACK = 8;
 
-  static final int MAX_RUNS = 16;
+  static final int MAX_RUNS = 64;
 
   /** Maximum number of sequence numbers that a row lists. */
   static final int MAX_NAMED = 100;
