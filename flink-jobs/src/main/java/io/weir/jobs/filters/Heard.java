@@ -19,12 +19,9 @@ final class Heard {
    */
   static final long ACTIVE_MS = 300_000;
 
-  /** How many there are of each worker. */
-  private static final int NUMBERS = 3;
-
   /**
    * By worker: the newest run, the end of the newest interval of that run, ms, and when that run
-   * was heard ({@link RunOrder#heard}).
+   * was heard ({@link RunOrder#note}).
    */
   private final Map<Integer, long[]> workers = new TreeMap<>();
 
@@ -33,7 +30,7 @@ final class Heard {
 
   /** End of the newest interval. */
   long newest() {
-    return workers.values().stream().mapToLong(worker -> worker[1]).max().orElse(0);
+    return workers.values().stream().mapToLong(worker -> worker[RunOrder.UNTIL]).max().orElse(0);
   }
 
   /**
@@ -42,28 +39,21 @@ final class Heard {
    */
   void mark(int worker, long epoch, long end, int intervalMs, long came) {
     length = intervalMs;
-    long[] known = workers.computeIfAbsent(worker, key -> new long[NUMBERS]);
-    if (RunOrder.isNewer(epoch, end, came, known[0], known[2])) {
-      known[0] = epoch;
-      known[1] = end;
-      known[2] = 0;
-    }
-    if (epoch == known[0]) {
-      known[1] = Math.max(known[1], end);
-      known[2] = RunOrder.heard(known[2], came, false);
-    }
+    long[] known = workers.computeIfAbsent(worker, key -> new long[RunOrder.NUMBERS]);
+    RunOrder.note(known, epoch, end, came, false);
   }
 
   /** Number of workers whose counters are expected. */
   int active() {
     long from = newest() - ACTIVE_MS;
-    return (int) workers.values().stream().filter(worker -> worker[1] > from).count();
+    return (int) workers.values().stream().filter(worker -> worker[RunOrder.UNTIL] > from).count();
   }
 
   /** Whether every expected worker has sent counters up to {@code end}. */
   boolean complete(long end) {
     long from = newest() - ACTIVE_MS;
-    return workers.values().stream().allMatch(worker -> worker[1] >= end || worker[1] <= from);
+    return workers.values().stream()
+        .allMatch(worker -> worker[RunOrder.UNTIL] >= end || worker[RunOrder.UNTIL] <= from);
   }
 
   private void fields(Fields fields) throws IOException {
@@ -80,7 +70,7 @@ final class Heard {
     out.writeInt(workers.size());
     for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      Longs.write(entry.getValue(), NUMBERS, out);
+      Longs.write(entry.getValue(), RunOrder.NUMBERS, out);
     }
   }
 
@@ -88,7 +78,7 @@ final class Heard {
     Heard heard = new Heard();
     heard.fields(parts.of("heard", in));
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), NUMBERS));
+      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), RunOrder.NUMBERS));
     }
     return heard;
   }

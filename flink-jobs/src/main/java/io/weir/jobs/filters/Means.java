@@ -4,6 +4,7 @@ import io.weir.jobs.filters.MeansMessage.Counted;
 import io.weir.jobs.filters.MeansWindow.Cell;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Form;
@@ -128,7 +129,7 @@ final class Means {
    * Adds a message; {@code dropped} receives the number of counters left out of a window, by cause.
    */
   void accept(MeansMessage message, long now, ObjIntConsumer<String> dropped) {
-    long clockNow = advance(now);
+    long clockNow = clock.advance(now);
     if (message.enrolled() >= 0) {
       enrolled = message.enrolled();
       List<String> names = Enrolment.names(message.probe());
@@ -140,9 +141,10 @@ final class Means {
       return;
     }
     long end = StreamClock.closed(message.start() + message.length(), message.appended());
+    long came = RawMessage.came(message.appended(), now);
     probes
         .computeIfAbsent(message.probe(), key -> new Heard())
-        .mark(message.worker(), message.epoch(), end, message.length(), message.came(now));
+        .mark(message.worker(), message.epoch(), end, message.length(), came);
     long arrived = StreamClock.arrived(clockNow, now, message.appended());
     MeansWindow base = window(Span.HALF_MINUTE, message, arrived, dropped);
     List<MeansWindow> into = new ArrayList<>();
@@ -159,10 +161,6 @@ final class Means {
     for (Counted counted : message.counters()) {
       add(counted, message, base, into, dropped);
     }
-  }
-
-  private long advance(long now) {
-    return clock.advance(now);
   }
 
   /** The window of a message, null if it fits into none or arrives too late. */
@@ -232,7 +230,7 @@ final class Means {
   /** Writes the rows that are due, and drops finished windows. */
   void tick(String scope, long now, long delay, Consumer<TableRow> out) {
     tickedAt = now;
-    long clockNow = advance(now);
+    long clockNow = clock.advance(now);
     List<Place> idle = new ArrayList<>();
     int cells = 0;
     int count = 0;

@@ -46,11 +46,6 @@ record MeansMessage(
     return enrolled < 0 && length == 0;
   }
 
-  /** When the broker received the message; when it was read, if that is unknown. */
-  long came(long now) {
-    return appended == RawMessage.NO_TIME ? now : appended;
-  }
-
   static MeansMessage enrolled(String scope, Enrolment enrolment) {
     int count = enrolment.probes().size();
     String names = enrolment.names();

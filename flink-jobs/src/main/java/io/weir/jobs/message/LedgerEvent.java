@@ -63,7 +63,7 @@ public record LedgerEvent(
 
   /** When the broker received the message, or, if that is unknown, when it was read. */
   public long came(long read) {
-    return appended == RawMessage.NO_TIME ? read : appended;
+    return RawMessage.came(appended, read);
   }
 
   /** End of the message's interval, ms from 1970. */

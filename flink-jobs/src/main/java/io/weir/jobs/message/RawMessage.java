@@ -12,5 +12,10 @@ public record RawMessage(String topic, int partition, long offset, long appended
   /** Kafka's value for an unknown time. */
   public static final long NO_TIME = -1;
 
+  /** {@code appended}, or, if that is unknown, when the message was read. */
+  public static long came(long appended, long read) {
+    return appended == NO_TIME ? read : appended;
+  }
+
   public static final WireType<RawMessage> TYPE = WireType.ofRecord(RawMessage.class);
 }

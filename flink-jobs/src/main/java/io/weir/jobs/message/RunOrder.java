@@ -76,6 +76,35 @@ public final class RunOrder {
     return over && appended - until <= LATE_MS;
   }
 
+  /** Indices of the numbers that {@link #note} keeps. */
+  public static final int EPOCH = 0;
+
+  public static final int UNTIL = 1;
+  public static final int HEARD = 2;
+
+  /** How many numbers these are. */
+  public static final int NUMBERS = HEARD + 1;
+
+  /**
+   * Notes a message in the numbers of a worker: its newest run, the end of what that run has
+   * closed, and when it was heard. Messages of older runs change nothing.
+   *
+   * @return whether a newer run began
+   */
+  public static boolean note(long[] known, long epoch, long until, long came, boolean last) {
+    boolean newer = isNewer(epoch, until, came, known[EPOCH], known[HEARD]);
+    if (newer) {
+      known[EPOCH] = epoch;
+      known[UNTIL] = until;
+      known[HEARD] = 0;
+    }
+    if (epoch == known[EPOCH]) {
+      known[UNTIL] = Math.max(known[UNTIL], until);
+      known[HEARD] = heard(known[HEARD], came, last);
+    }
+    return newer;
+  }
+
   /**
    * Whether a message belongs to a newer run than the known one, which may have followed a run with
    * a higher epoch.

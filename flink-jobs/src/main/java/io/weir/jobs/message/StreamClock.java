@@ -128,7 +128,7 @@ public final class StreamClock {
 
   /** Notes that a message was read, which the broker received at {@code appended}. */
   public void heard(String probe, int partition, long offset, long appended, long now) {
-    long came = appended == RawMessage.NO_TIME ? now : appended;
+    long came = RawMessage.came(appended, now);
     active += Math.max(0, Math.min(now - beat, PAUSE_MS));
     beat = now;
     waitingUntil = Math.min(waitingUntil, now + FIRST_MS);
@@ -239,11 +239,11 @@ public final class StreamClock {
   }
 
   /**
-   * The time at which windows get data that the broker received at {@code appended}: where the time
-   * stands still or lags for the sake of others, the time that it would have been live.
+   * The time at which windows get data that the broker received at {@code appended}: while the
+   * clock waits for other partitions, this is the time at which live jobs would have read the data.
    */
   public static long arrived(long time, long now, long appended) {
-    return Math.max(time, appended == RawMessage.NO_TIME ? now : Math.min(now, appended));
+    return Math.max(time, Math.min(now, RawMessage.came(appended, now)));
   }
 
   /**

@@ -22,23 +22,10 @@ final class Progress {
   static final ListStateDescriptor<Progress> STATE =
       new ListStateDescriptor<>("progress", new FieldSerializer<>(Progress.class));
 
-  /** Index of a worker's run. */
-  private static final int EPOCH = 0;
-
-  /** Index of the end of a worker's last closed window. */
-  private static final int UNTIL = 1;
-
-  /** Index of when its run was heard, see {@link RunOrder#heard}. */
-  private static final int HEARD = 2;
-
   /** A mark of a worker, see {@link WindowMessage.Kind#MARK}. */
   record Mark(int worker, int workers, long epoch, long until, long appended, boolean last) {
     static Mark of(long[] data) {
       return new Mark((int) data[0], (int) data[1], data[2], data[3], data[4], data[5] != 0);
-    }
-
-    private long came(long now) {
-      return appended == RawMessage.NO_TIME ? now : appended;
     }
   }
 
@@ -55,7 +42,7 @@ final class Progress {
       long closed = Long.MAX_VALUE;
       for (int worker = 0; worker < workers; worker++) {
         long[] of = known.get(worker);
-        closed = Math.min(closed, of == null ? Long.MIN_VALUE : of[UNTIL]);
+        closed = Math.min(closed, of == null ? Long.MIN_VALUE : of[RunOrder.UNTIL]);
       }
       return closed;
     }
@@ -91,19 +78,10 @@ final class Progress {
     }
     long before = probe.until;
     count(probe, -1);
-    long came = mark.came(now);
     long epoch = mark.epoch;
-    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[HEARD + 1]);
-    boolean newer = RunOrder.isNewer(epoch, mark.until, came, known[EPOCH], known[HEARD]);
-    if (newer) {
-      known[EPOCH] = epoch;
-      known[UNTIL] = mark.until;
-      known[HEARD] = 0;
-    }
-    if (epoch == known[EPOCH]) {
-      known[UNTIL] = Math.max(known[UNTIL], mark.until);
-      known[HEARD] = RunOrder.heard(known[HEARD], came, mark.last);
-    }
+    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[RunOrder.NUMBERS]);
+    long came = RawMessage.came(mark.appended, now);
+    boolean newer = RunOrder.note(known, epoch, mark.until, came, mark.last);
     if (newer || epoch >= probe.epoch) {
       probe.epoch = epoch;
       probe.workers = Math.max(1, mark.workers);
@@ -144,9 +122,11 @@ final class Progress {
   }
 
   private static long[] newer(long[] one, long[] other) {
-    long first = Math.abs(one[HEARD]);
-    long second = Math.abs(other[HEARD]);
-    return (first != second ? first > second : one[UNTIL] > other[UNTIL]) ? one : other;
+    long first = Math.abs(one[RunOrder.HEARD]);
+    long second = Math.abs(other[RunOrder.HEARD]);
+    return (first != second ? first > second : one[RunOrder.UNTIL] > other[RunOrder.UNTIL])
+        ? one
+        : other;
   }
 
   /**
