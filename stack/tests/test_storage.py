@@ -154,6 +154,16 @@ def test_beyond_the_budget_tiers_lose_what_is_beyond_their_share() -> None:
     ]
 
 
+def test_raw_records_go_before_the_hourly_rows_of_their_time() -> None:
+    found = [
+        _partition("flows_hourly", "2026-11-02", 900),
+        _partition("flows", "20261107", 100),
+        _partition("flows", "20261118", 100),
+    ]
+    assert [one.partition for one in due(found, DAYS, 1050, NOW)] == [found[1]]
+    assert [one.partition for one in due(found, DAYS, 950, NOW)] == [found[1], found[0]]
+
+
 def test_tables_that_hold_the_same_rows_lose_them_together() -> None:
     """By age, too, although a removal or a restore may have made one of them anew."""
     week = "2020-11-16"
@@ -245,14 +255,20 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
     room = budget - fixed if fits else budget
     freed = sum(one.octets for one in aged)
     for one in (each.partition for each in out if each.why == "budget"):
+        hours = may_go["hourly"][:1]
         assert one == may_go[one.tier].pop(0), "the oldest of its tier"
+        older = own_age[may_go["raw"][0]] if may_go["raw"] else -1
+        assert one.tier != "hourly" or older < own_age[one], "raw records go before the hourly rows of their time"
+        for_hours = one.tier == "raw" and hours and own_age[one] >= own_age[hours[0]]
         others = [tier for tier in shares if may_go[tier] or tier == one.tier]
         beyond = [tier for tier in others if size[tier] * 100 > shares[tier] * room]
         if fits:
             assert fixed + sum(size.values()) > budget, "no more than needed"
-            assert one.tier == beyond[0] if beyond else True, "the first tier that is beyond its share"
+            assert not beyond or one.tier == beyond[0] or (for_hours and beyond[0] == "hourly"), (
+                "the first beyond its share"
+            )
         elif beyond:
-            assert one.tier == beyond[0], "the first tier that is beyond its share"
+            assert one.tier == beyond[0] or (for_hours and beyond[0] == "hourly"), "the first beyond its share"
         else:
             assert freed < short, "of its share only while the disk runs full"
         size[one.tier] -= one.octets

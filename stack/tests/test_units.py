@@ -33,6 +33,7 @@ def test_the_example_is_the_defaults() -> None:
         ("ports: [1", "not valid YAML"),
         ("flink: {jobs: [fly]}", "flink.jobs.0"),
         ("- a", "the file"),
+        ("storage: {raw_days: 30, hourly_days: 20}", "hourly_days .20. is less than raw_days .30."),
     ],
 )
 def test_a_wrong_configuration_is_named(tmp_path: Path, text: str, says: str) -> None:

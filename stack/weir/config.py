@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from weir.errors import WeirError
 
@@ -91,6 +91,15 @@ class Storage(_Part):
     hourly_days: float = Field(default=1100, gt=0)
     nat_days: float = Field(default=180, gt=0)
     every_minutes: float = Field(default=10, ge=0)
+
+    @model_validator(mode="after")
+    def _hours_outlast_records(self) -> Storage:
+        if self.hourly_days < self.raw_days:
+            raise ValueError(
+                f"hourly_days ({self.hourly_days:g}) is less than raw_days ({self.raw_days:g}): late records could not be"
+                " added to hours whose rows have gone"
+            )
+        return self
 
     @field_validator("budget")
     @classmethod

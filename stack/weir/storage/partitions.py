@@ -193,7 +193,7 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
     """The partitions to drop: first by age, then until the rest fits into `allowed` octets.
 
     Legally required tiers and those kept for ever take their room first; the others share the rest. A tier that
-    exceeds its share loses its oldest partitions, raw records before window and hourly rows. Today's and yesterday's
+    exceeds its share loses its oldest partitions, raw records before window and hourly rows of the same time. Today's and yesterday's
     partitions stay, so that too small a budget does not remove current data; if these are the reason why the rest does
     not fit, tiers shrink below their shares as well.
 
@@ -222,11 +222,21 @@ def due(found: list[Partition], days: dict[str, float], allowed: int, now: float
             over = short - sum(gone.partition.octets for gone in out)
         for name, share in shares.items():
             while may_go[name] and over > 0 and (of_shares or taken[name] * whole > room * share):
-                one = may_go[name].popleft()
+                one = _first_to_go(name, may_go, now)
                 out += one.dropped("budget")
-                taken[name] -= one.octets
+                taken[one.tier] -= one.octets
                 over -= one.octets
     return out
+
+
+def _first_to_go(tier: str, may_go: dict[str, deque[_Unit]], now: float) -> _Unit:
+    """Take the oldest partitions that this tier may lose; before hourly rows, raw records of that time or before: late ones
+    could no longer be added to hours that have gone, nor from there to the days.
+    """
+    raw = may_go.get("raw")
+    if tier == "hourly" and raw and raw[0].ended(now) <= may_go[tier][0].ended(now):
+        return raw.popleft()
+    return may_go[tier].popleft()
 
 
 @dataclass(frozen=True)
