@@ -15,7 +15,6 @@ import pytest
 
 from harness import SEEDS, RunningStack, eventually
 from weir.clickhouse import ClickHouse, connect
-from weir.storage import hours
 from window_traffic import Publisher, conversations_and_a_scan
 
 INTERVAL_S = 10
@@ -105,12 +104,9 @@ def test_a_store_that_holds_something_is_not_replaced_unasked(
 
 
 def test_a_later_backup_needs_only_what_is_new(stack: RunningStack, store: ClickHouse, place: Path) -> None:
-    stack.start("flink")
-    publish(stack, store, "later", 2)
-    stack.stop("flink")
+    store.execute("INSERT INTO flows (ts, probe, fwd_packets) SELECT now() - number, 'later', 1 FROM numbers(1000)")
     done = stack.weir("backup", str(place / "second"), "--base", str(place / "first"))
     assert done.status == 0, done.err
-    # The backup itself inserts the blocks that the stopped jobs left.
     before = content(store)
 
     def parts_of(table: str, backup: str) -> int:
@@ -308,42 +304,6 @@ def test_what_came_after_a_backup_is_read_again_once(stack: RunningStack, place:
     eventually(lambda: not lacking(stack, stream), "all read again", 120)
     time.sleep(5)  # a repeat would come now
     assert lacking(stack, stream) == {}
-
-
-@pytest.mark.parametrize("last", ["before", "after"])
-def test_hourly_rows_whose_writing_broke_off_are_restored_once(
-    stack: RunningStack, store: ClickHouse, place: Path, monkeypatch: pytest.MonkeyPatch, last: str
-) -> None:
-    """The service is killed around the statement that writes a block of them, and a backup is made before it goes on."""
-    publish(stack, store, f"killed-{last}", 4)
-    # Neither a backup nor a restore starts jobs that do not run.
-    for service in ("storage", "flink"):
-        stack.stop(service)
-    execute = ClickHouse.execute
-
-    def cut(self: ClickHouse, sql: str, **settings: object) -> str:
-        if not sql.startswith("INSERT INTO flows_hourly "):
-            return execute(self, sql, **settings)  # type: ignore[arg-type]
-        if last == "after":
-            execute(self, sql, **settings)  # type: ignore[arg-type]
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ClickHouse, "execute", cut)
-        with pytest.raises(KeyboardInterrupt):
-            list(hours.roll_up(store, all_now=True))
-    backup = place / f"killed-{last}"
-    done = stack.weir("backup", str(backup))
-    assert done.status == 0, done.err
-    done = stack.weir("restore", str(backup), "--force", timeout=300)
-    assert done.status == 0, done.err
-    assert stack.weir("storage", "roll-up").status == 0
-    raw = store.rows("SELECT probe, count() AS n, sum(fwd_octets) AS octets FROM flows GROUP BY probe ORDER BY probe")
-    for table in ("flows_hourly", "flows_hourly_by_destination"):
-        sums = f"SELECT probe, sum(h.records) AS n, sum(fwd_octets) AS octets FROM {table} AS h GROUP BY probe ORDER BY probe"
-        assert store.rows(sums) == raw, table
-    for service in ("storage", "flink"):
-        stack.start(service)
 
 
 def test_a_stack_that_is_down_is_backed_up_and_restored(stack: RunningStack, store: ClickHouse, place: Path) -> None:

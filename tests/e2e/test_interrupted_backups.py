@@ -148,3 +148,30 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
     counts = {table: f"SELECT sum(t.records) AS n FROM {table} AS t" for table in ("arrivals", "flows_hourly")}
     counts["flows"] = "SELECT count() AS n FROM flows"
     assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 410)
+
+
+@pytest.mark.parametrize("last", ["before", "after"])
+def test_hourly_rows_whose_writing_broke_off_are_restored_once(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, last: str
+) -> None:
+    """The service is killed around the statement that writes a block of them, and a backup is made before it goes on."""
+    store.execute(flows(EVENING + 3600, 300))
+    execute = ClickHouse.execute
+
+    def cut(self: ClickHouse, sql: str, **settings: str) -> str:
+        if not sql.startswith("INSERT INTO flows_hourly "):
+            return execute(self, sql, **settings)
+        if last == "after":
+            execute(self, sql, **settings)
+        raise Killed
+
+    with mock.patch.object(ClickHouse, "execute", cut), pytest.raises(Killed):
+        list(hours.roll_up(store, all_now=True))
+    backup.backup(stack.stack, tmp_path / "killed", stages, pause=False)
+    backup.restore(stack.stack, tmp_path / "killed", stages, force=True)
+    list(hours.roll_up(store, all_now=True))
+    raw = store.rows("SELECT probe, count() AS n, sum(fwd_octets) AS octets FROM flows GROUP BY probe ORDER BY probe")
+    assert sum(row["n"] for row in raw) == 400
+    for table in ("flows_hourly", "flows_hourly_by_destination"):
+        sums = f"SELECT probe, sum(h.records) AS n, sum(fwd_octets) AS octets FROM {table} AS h GROUP BY probe ORDER BY probe"
+        assert store.rows(sums) == raw, table

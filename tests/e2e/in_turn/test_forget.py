@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import RunningStack, eventually
+from harness import RunningStack, emptied, eventually
 from weir import forget
 from weir.clickhouse import ClickHouse, connect
 from weir.stages import Stages
@@ -131,9 +131,14 @@ def test_of_real_traffic_nothing_is_left(stack: RunningStack, store: ClickHouse)
     traces = store.execute("SELECT * FROM system.mutations FORMAT JSONEachRow")
     assert named(traces, GONE) == []
     assert "weir_forget" not in store.execute("SHOW DATABASES")
-    # The other tests need the store alone.
+    # The other tests need the store alone, and empty, since each searches all of it.
     for service in ("storage", "kafka"):
         stack.stop(service)
+    emptied(stack)
+    for table in store.execute(
+        "SELECT name FROM system.tables WHERE database = 'system' AND engine LIKE '%MergeTree'"
+    ).split():
+        store.execute(f"TRUNCATE TABLE system.{table} SYNC")
 
 
 #: A column of each type that can name an address, in INSERT syntax.
