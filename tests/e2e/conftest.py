@@ -43,8 +43,9 @@ LONGEST_FIRST = {
     "test_interrupted_backups": 55,
     "test_window_bound": 55,
 }
-#: The order of the files of `in_turn`: the last one leaves only the store.
-IN_TURN = ("test_health", "test_tiers", "test_forget")
+#: The order of the files of `in_turn`: windows of probes that publish the present, as those of `test_health` do, are written up
+#: to five minutes later, when the store of the next file holds nothing else of them; `test_forget` leaves only the store.
+IN_TURN = ("test_tiers", "test_health", "test_forget")
 
 
 def pytest_configure(config: pytest.Config) -> None:
