@@ -169,6 +169,11 @@ public final class StreamClock {
    * @param ends of the partitions, see {@link Enrolment#ends}
    */
   public void listed(long at, List<String> names, long[] ends, long now) {
+    for (long[] of : partitions.values()) { // what is no longer listed cannot be read
+      for (int place = END; place < of.length; place += STRIDE) {
+        of[place] = 0;
+      }
+    }
     Enrolment.forEnds(names, ends, this::end);
     asked = at;
     arrived = now;

@@ -90,6 +90,18 @@ class StreamClockTest {
     assertTrue(advance(now) >= now, "goes on without the silent one");
   }
 
+  @Test
+  void nobodyWaitsForARemovedProbe() {
+    live();
+    long now = BASE_MS + 20_000;
+    list(1, now - 1_000, now);
+    one(now, now);
+    assertEquals(BASE_MS, advance(now), "a message of beta is unread");
+    now += 5_000;
+    clock.listed(now, List.of("alpha"), new long[] {1, read[0], now - 5_000}, now);
+    assertEquals(now, advance(now), "its topic is gone");
+  }
+
   /** The store is away for a quarter of an hour, and the jobs can read nothing meanwhile. */
   @Test
   void theTimeStandsStillWhileKafkaHoldsMessagesThatTheJobsDoNotRead() {
