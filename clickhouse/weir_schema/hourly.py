@@ -25,7 +25,7 @@ COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
 
 #: A value that all records of a flow in its window of 30 s share.
 _FLOW = "weir_flow(ts, record_kind, protocol, src_addr, src_port, dst_addr, dst_port)"
-#: The order of v_observations as one number, of which the lowest counts; its last 29 bits are the probe. `numbers` has the first
+#: The order of v_observations as one number; the lowest counts; its last 29 bits are the probe. `numbers` has the first
 #: bit and the last 29 bits of each probe.
 _PLACE = """transform(toString(probe), numbers.1, numbers.2, toUInt64(0)) + bitShiftLeft(toUInt64(greatest(sampling_rate, 1)), 31)
         + if(site_direction NOT IN ('out', 'internal'), 1073741824, 0) + if(site_direction NOT IN ('in', 'internal'), 536870912, 0)"""
@@ -261,8 +261,8 @@ LESS = " OR ".join(f"toInt64({name}) < 0" for name in SUMS)
 
 
 def relabelled(table: str, of_hour: Rows) -> str:
-    """A SELECT of the rows of a table of `additions`. What takes something away from a key is put together with the rows that
-    the hour has of it, which otherwise might have less than nothing under another customer, AS or application.
+    """A SELECT of the rows of a table of `additions`. Rows that subtract from a key are combined with the hour's rows
+    of that key, which could otherwise fall below zero under another customer, AS or application.
     """
     keys, groups = ", ".join(KEY), ", ".join((*KEY, *SAME))
     less = f"(SELECT {keys} FROM {table} WHERE {LESS})"
