@@ -121,7 +121,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
         try:
             entries, checksum = _bring(store, directory, beside, stages)
             facts = jobs_state.verify(directory, checksum)
-            lines = [] if facts else ["It holds no state of the jobs: they go on from where they are."]
+            lines = [] if facts else ["It holds no state of the jobs: they continue from where they are."]
             if not check:
                 with _quiet(stack, stages):
                     if facts:

@@ -295,7 +295,7 @@ def _read(
     return [
         _report(row)
         for row in _rows(store, columns, parts, order)
-        # Of IPv6 subscribers the destination that saw it is the translated one (NAT64).
+        # For IPv6 subscribers, the destination that saw it is the translated one (NAT64).
         if to is None
         or to in (_plain(row["destination"]), _embedded(row["destination"]), _plain(row["seen"]))
         or not _plain(row["destination"])

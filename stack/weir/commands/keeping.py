@@ -28,7 +28,7 @@ def backup(
     ],
     base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
     no_pause: Annotated[
-        bool, typer.Option("--no-pause", help="Do not pause the jobs: the backup then has no state of them.")
+        bool, typer.Option("--no-pause", help="Do not pause the jobs: the backup then does not contain their state.")
     ] = False,
 ) -> None:
     """Back up every table of the store, and the state of the jobs at the same moment, with checksums that verify the
@@ -61,8 +61,8 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Replace the contents of the store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only verify the backup; change nothing.")] = False,
 ) -> None:
-    """Replace the contents of the store with a backup, after verifying it. The jobs stop meanwhile, and go on from their
-    state in the backup: they read the messages since then again from Kafka.
+    """Replace the contents of the store with a backup, after verifying it. The jobs stop in the meantime, and resume
+    from their state in the backup: they read the messages since then from Kafka again.
 
     If the backup is damaged, the store stays as it was.
 
@@ -83,7 +83,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     nat: Annotated[
         bool,
-        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law requires."),
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which you must keep by law."),
     ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.

@@ -65,7 +65,7 @@ def up(
 
 
 def upgrade() -> None:
-    """Replace a running stack of another version by this version, which goes on from its rows, messages and state.
+    """Replace a running stack of another version by this version, which continues with its rows, messages and state.
 
     The jobs stop with a savepoint, then every service stops, and this version starts: migrations first, then the jobs
     from the savepoint, which stays. Run the command of the new version, with WEIR_HOME as for the old one.

@@ -213,10 +213,13 @@ class Survey:
     def forecast(self) -> str:
         """One sentence on when the budget is spent."""
         if self.part >= 1:
-            return "The budget is spent: partitions go, raw records first ('weir storage keep')."
+            return "The budget is spent: the service drops partitions, raw records first ('weir storage keep')."
         if self.full is None:
             return "At today's rate the budget is not spent within 20 years."
-        return f"At today's rate the budget is spent on {self.full}; from then on partitions go, raw records first."
+        return (
+            f"At today's rate the budget is spent on {self.full}; from then on the service drops partitions, raw records"
+            " first."
+        )
 
 
 def _grid(*names: str) -> Table:

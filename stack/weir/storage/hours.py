@@ -37,7 +37,8 @@ PART = 1_000_000
 _IN_FLIGHT_S = 30
 
 _ENDED = ("dropping", "closed")
-#: Begin of the token of an hour whose raw records are being dropped; the number of their newest block and the moment follow.
+#: Start of the token of an hour whose raw records are being dropped; the number of their newest block and the moment
+#: follow.
 _DROPPING = "drop/"
 #: Token of an hour whose hourly rows are being dropped.
 _CLOSING = "close"
@@ -116,7 +117,7 @@ class Changed:
 
     @property
     def lacks_from(self) -> int | None:
-        """Start of the first interval of which records before the given moment may be missing in the rows."""
+        """Start of the first interval whose records before the given moment may be missing from the rows."""
         if not self.was:
             return self.hour if self.before else None
         if self.was.state != "done" or self.written != self.was.records:
@@ -203,8 +204,8 @@ def roll_up(
 
 
 def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set[int]:
-    """Finish what a kill broke off; returns the hours of which it could not. failed: as of `roll_up`; without it, raises the
-    error."""
+    """Finish what a kill interrupted; returns the hours for which that failed. failed: as of `roll_up`; without it,
+    raises the error."""
     applying = noted(admin, "state = 'applying'")
     own = "SELECT name FROM system.tables WHERE database = currentDatabase()"
     staged = {row["name"] for row in admin.rows(own) if is_staged(row["name"])}
@@ -315,8 +316,8 @@ def close(admin: ClickHouse, begin: int, end: int) -> None:
 
 
 def arrears(admin: ClickHouse, now: float) -> tuple[float, int]:
-    """Seconds since the oldest interval of which records are missing in the hourly rows (0: none is), and the number of records
-    of the future, which are not due yet.
+    """Seconds since the oldest interval with records missing from the hourly rows (0: none), and the number of records
+    from the future, which are not due yet.
     """
     found = changed(admin, before=int(now), of_current=int(now))
     oldest = min((begin for one in found if (begin := one.lacks_from) is not None), default=now)
@@ -539,7 +540,8 @@ def _now(admin: ClickHouse) -> int:
 
 
 def _rule(admin: ClickHouse) -> Rule:
-    """What makes hourly rows of raw records now: the statement, and the probes' ranks, as far as they are not the usual ones."""
+    """What turns raw records into hourly rows now: the statement, and the probes' ranks that differ from the
+    default."""
     statement = zlib.crc32(hourly.rows(hourly.Rows("flows", "true"), join=True).encode())
     places = (
         "SELECT sum(cityHash64(p.probe, p.rank, p.one_way)) FROM probe_places AS p WHERE p.rank != 100 OR p.one_way"
