@@ -2,7 +2,7 @@
 records adds to `flows_hourly`. The module returns text only; `weir storage` sends it.
 
 In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The other
-probes' records are kept as duplicates, in rows of their own: a sum over one probe takes both.
+probes' records are kept as duplicates, in rows of their own: a sum over one probe includes both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ KEY = (
     *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
     *("duplicate", "generation"),
 )
-#: Columns that are equal, or nearly so, in all rows of one key; of several values the highest counts.
+#: Columns that are equal, or nearly so, in all rows of one key; the highest of several values counts.
 SAME = (
     *("src_customer", "dst_customer", "src_as", "dst_as", "src_country", "dst_country", "site_direction"),
     *("nation_direction", "application_id"),
@@ -95,8 +95,8 @@ def held(hour: int, generation: int) -> Rows:
 
 
 def copies(raw: Rows, of_hour: Rows, parts: int) -> tuple[str, str]:
-    """A SELECT of raw records and one of an hour's rows, each with the column `part`: of tables that hold these, in this
-    order, a statement reads one part alone.
+    """A SELECT of raw records and one of an hour's rows, each with the column `part`: from tables that hold them in
+    this order, a statement reads only one part.
     """
     number = f"{_PART.format(parts)} AS part"
     return (
@@ -106,7 +106,7 @@ def copies(raw: Rows, of_hour: Rows, parts: int) -> tuple[str, str]:
 
 
 def rows(raw: Rows, generation: int = 0, *, join: bool = False) -> str:
-    """A SELECT of the hourly rows (`COLUMNS`) of raw records; of a window of 30 s, it needs all records of a flow.
+    """A SELECT of the hourly rows (`COLUMNS`) of raw records; it needs all records that a flow has in a window of 30 s.
 
     join: more than one probe sees only one direction. If only such probes saw a flow, the direction that the best of them did not
     see counts from the best of those that saw it; the windows do the same.
@@ -169,7 +169,7 @@ def correction(raw: Rows, of_hour: Rows, generation: int = 0, *, join: bool = Fa
     """A SELECT of the rows (`COLUMNS`) that make an hour's rows those of its raw records: each sum is the difference.
     Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
-    # By what rows have in common, too: where that has changed, the difference is below 0 under the old value.
+    # Also by the values that rows share: if one has changed, the difference is below 0 under the old value.
     groups = ", ".join((*KEY, *SAME))
     return f"""SELECT {groups}, {_TOTALS}
 FROM
@@ -266,7 +266,7 @@ def relabelled(table: str, of_hour: Rows) -> str:
     """
     keys, groups = ", ".join(KEY), ", ".join((*KEY, *SAME))
     less = f"(SELECT {keys} FROM {table} WHERE {LESS})"
-    # By addresses first, which the table is ordered by.
+    # Addresses first, because the table is ordered by them.
     own = (
         f"SELECT {COLUMNS} FROM {of_hour.table} WHERE {of_hour.where}"
         f" AND (src_addr, dst_addr) GLOBAL IN (SELECT src_addr, dst_addr FROM {table} WHERE {LESS}) AND ({keys}) GLOBAL IN {less}"
