@@ -50,19 +50,19 @@ _SETTINGS = {
 _IPV4 = (r"([0-9]+(?:[.][0-9]+){3,})(?:/([0-9]{1,3}))?", r"([0-9]+(?:-[0-9]+){3,})()")
 _TAIL = r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})"
 _GROUPS = rf"(?:[0-9A-Fa-f]{{1,4}}::?){{1,7}}{_TAIL}?|::(?:[0-9A-Fa-f]{{1,4}}::?){{0,6}}{_TAIL}"
-#: At the begin of a word; within one; after a word that looks like a group, but is the begin of no address in use.
+#: At the start of a word; within one; after a word that looks like a group, but begins no address in use.
 _IPV6 = (
     rf"\\b({_GROUPS})(?:/([0-9]{{1,3}}))?",
     rf"({_GROUPS})(?:/([0-9]{{1,3}}))?",
     rf"\\b(?:[0-9A-Fa-f]{{1,3}}|[014-9A-Ea-e][0-9A-Fa-f]{{3}}):({_GROUPS})(?:/([0-9]{{1,3}}))?",
 )
-#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may stand before it.
+#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may precede it.
 _HYPHENED6 = r"((?:[23][0-9A-Fa-f]{3}|[fF][c-eC-E][0-9A-Fa-f]{2})(?:--?[0-9A-Fa-f]{1,4}\\b){1,7}(?:--)?)()"
 _REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]in-addr[.]arpa"
 _REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
 
 
-#: A table with more columns of texts than this, as the system's logs have, is first searched in all of them at once: the
+#: A table with more text columns than this, as the system's logs have, is first searched in all of them at once: the
 #: engine needs longer to understand a condition for each of them than to search a small table.
 _MANY_TEXTS = 16
 
@@ -338,7 +338,7 @@ def _may_match(store: ClickHouse, own: str, table: str, columns: list[Column]) -
 
 
 def _with_rows(store: ClickHouse) -> set[str]:
-    """The tables that have rows: to search the others costs as much as to search small ones."""
+    """The tables that have rows: searching the others costs as much as searching small ones."""
     rows = store.rows("SELECT DISTINCT database, table FROM system.parts WHERE active", database="", **_SETTINGS)
     return {f"{_quoted(row['database'])}.{_quoted(row['table'])}" for row in rows}
 

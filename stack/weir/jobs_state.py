@@ -66,7 +66,7 @@ def left(stack: Stack) -> bool:
 def held(stack: Stack, stages: Stages, *, pause: bool) -> Iterator[State | str]:
     """Keep the jobs stopped meanwhile; yields their state, or a line that says why the backup has none.
 
-    Raises WeirError if running jobs do not stop with a savepoint; they then go on.
+    Raises WeirError if running jobs do not stop with a savepoint; they then keep running.
     """
     if not pause:
         yield "the jobs were not paused"
@@ -215,7 +215,7 @@ def _damaged(name: str) -> WeirError:
 
 
 def prepare(stack: Stack, directory: Path, facts: Facts) -> list[str]:
-    """Copy the state of a backup beside that of the stopped jobs; returns what cannot be read again, in lines."""
+    """Copy the state of a backup beside that of the stopped jobs; returns lines on what cannot be read again."""
     new = _beside(stack)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)

@@ -233,7 +233,7 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
     table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
     for name in ("time", "probe", "w", "state"):
         table.add_column(name, no_wrap=True)
-    # Rows add up with the packets that waited from one interval to another; mostly there are none.
+    # Rows add up only with the packets that waited from one interval to the next; usually there are none.
     shown = {name: field for name, field in _AMOUNTS.items() if name != "waited" or any(row[field] for row in rows)}
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)

@@ -24,15 +24,16 @@ Said = Callable[[str], None]
 
 
 def run(store: ClickHouse, sql: str, said: Said) -> None:
-    """Run a statement, however long it takes and however large the tables are that it drops. said: told each second how far
-    it is. While a table is copied, the store refuses new rows for it, which would be missing in the copy; writers try again.
+    """Run a statement, however long it takes and however large the tables are that it drops. said: called each second
+    with the progress. While a table is copied, the store refuses new rows for it, which would be missing in the copy;
+    writers try again.
     """
     copied = _COPY.match(sql)
     if not copied:
         _run(store, sql, said)
         return
     table = copied[1]
-    # A migration that broke off may have left it, and a table that was made like it has it.
+    # An interrupted migration may have left it, and a table created like this one has it.
     store.execute(f"ALTER TABLE {table}_anew DROP CONSTRAINT IF EXISTS {_HOLD}")
     store.execute(f"ALTER TABLE {table} ADD CONSTRAINT IF NOT EXISTS {_HOLD} CHECK 0 = 1")
     try:

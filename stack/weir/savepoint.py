@@ -1,4 +1,4 @@
-"""Stop the jobs with a savepoint: their state at one moment, from which another version of them goes on."""
+"""Stop the jobs with a savepoint: their state at one moment, from which another version of them continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 from weir.config import Stack
 from weir.errors import WeirError
 
-#: Seconds that a savepoint may take: its barrier waits while the store does not take rows.
+#: Seconds that a savepoint may take: its barrier waits while the store does not accept rows.
 PATIENCE = 600
 
 
@@ -22,7 +22,8 @@ class Unfinished(WeirError):
 def stop(stack: Stack, patience: float = PATIENCE) -> Path:
     """Stop the jobs once a savepoint is complete; returns its folder.
 
-    Raises WeirError if no job runs, or if the savepoint fails; the jobs then go on. Raises Unfinished if it takes too long.
+    Raises WeirError if no job runs, or if the savepoint fails; the jobs then keep running. Raises Unfinished if it
+    takes too long.
     """
     folder = stack.data / "flink"
     before = _complete(folder)

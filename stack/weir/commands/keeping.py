@@ -18,7 +18,7 @@ from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage.service import alone
 
-#: What a shutdown, a timer and a closed terminal send.
+#: Signals that a shutdown, a timer and a closed terminal send.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -113,7 +113,7 @@ def forget(
                     "nothing was removed: there is no terminal to confirm it", hint="--yes removes without asking"
                 )
             typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
-        # The service `storage` must not make a daily list meanwhile of rows that are yet to go.
+        # Meanwhile the service `storage` must not build a daily list from rows that are yet to be removed.
         with alone(stack), Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
         rows = sum(one.rows for one in found)

@@ -78,7 +78,7 @@ def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[Ti
     for tier in TIERS:
         own = [one for one in found if one.tier == tier]
         recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
-        # A partition counts by the part of it that has passed.
+        # A partition counts by the share of its time that has passed.
         seconds = max((min(now, one.end) for one in recent), default=now) - min(
             (max(one.begin, since) for one in recent), default=now
         )

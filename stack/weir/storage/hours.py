@@ -42,7 +42,7 @@ _ENDED = ("dropping", "closed")
 _DROPPING = "drop/"
 #: Token of an hour whose hourly rows are being dropped.
 _CLOSING = "close"
-#: How often merges may take parts away that are being dropped.
+#: How often merges may remove parts that are being dropped.
 _MERGES = 5
 #: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
 _STAGED = "hours_staged_"
@@ -228,7 +228,7 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set
     for name in staged - {_staged(one) for one in applying}:
         admin.execute(f"DROP TABLE IF EXISTS {name} SYNC")
     for one in noted(admin, f"state = 'closed' AND token = '{_CLOSING}'"):
-        # Killed before the drop, or refused: the rows are there, and take what comes.
+        # Killed before the drop, or refused: the rows still exist, and accept new records.
         _note(admin, replace(one, state="done" if _held(admin, one.hour) else "closed", token=""))
     for token, begun in {one.token: one for one in noted(admin, "state = 'dropping'")}.items():
         try:
@@ -246,8 +246,8 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest block of records of a day, by the engine's number, and when it was that, in milliseconds. A later insert has a
-    higher number, and merges change nothing."""
+    """The newest block of records of a day, by the engine's number, and the time at which it was the newest, in
+    milliseconds. A later insert has a higher number, and merges change nothing."""
 
     block: int
     moment: int
@@ -276,7 +276,7 @@ def drop_day(admin: ClickHouse, day: date, last: Newest) -> None:
 
 def _drop(admin: ClickHouse, day: date, token: str) -> None:
     """Drop the raw records of a day that this token stands for, and note that they are gone. A part holds these, or later ones, or
-    both, if the engine merged them meanwhile: then the records' stamps tell."""
+    both, if the engine merged them meanwhile: then the records' stamps decide."""
     last, moment = map(int, token.removeprefix(_DROPPING).split("/"))
     for _ in range(_MERGES):
         old = [part["name"] for part in _parts(admin, day) if part["newest"] <= last]
@@ -332,7 +332,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
     was = one.was
     if not one.before or until <= one.hour:
         return False
-    # A stamp of the future, of a clock that was ahead, says nothing: nobody waits for it.
+    # A stamp in the future, from a clock that was ahead, means nothing: do not wait for it.
     ahead = max(one.last, one.waits_since) > now + HOUR_S
     ripe = all_now or ahead or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
     margin = 0 if all_now else _IN_FLIGHT_S
@@ -361,7 +361,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
             _append(admin, then, until, margin)
         return True
     if until <= was.until or one.before <= one.written:
-        return False  # only late records, of which more may come
+        return False  # only late records, and more may come
     _append(admin, was, until, margin)
     return True
 
@@ -422,7 +422,7 @@ def _add_late(admin: ClickHouse, was: Hour, margin: int) -> Hour | None:
 
 def _stage_late(admin: ClickHouse, then: Hour, span: hourly.Late, rule: Rule) -> int:
     """Make the block that late records add to an hour; returns its number of records."""
-    about = "Of an hour that is being corrected: records of flows that came late, and what they change"
+    about = "Hour being corrected: records of flows with late records, and what these change"
     records, changes = tables = [f"{_staged(then)}_{name}" for name in ("records", "changes")]
     for table in tables:
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
@@ -456,11 +456,11 @@ def _correct(admin: ClickHouse, then: Hour) -> None:
         _stage(admin, then, hourly.correction(raw, held, then.generation, join=rule.join))
         _commit(admin, replace(then, rule=_unchanged(admin, rule)))
         return
-    # Sorted by part once, for else each part would read the hour.
+    # Sorted by part once; otherwise each part would read the whole hour.
     tables = [f"{_staged(then)}_{name}" for name in ("records", "held")]
     for table, rows in zip(tables, hourly.copies(raw, held, parts), strict=True):
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
-        _copy(admin, table, "part", rows, "Of an hour that is being corrected, sorted by part")
+        _copy(admin, table, "part", rows, "Hour being corrected, sorted by part")
     for number in range(parts):
         of_raw, of_held = (hourly.Rows(table, f"part = {number}") for table in tables)
         _stage(admin, then, hourly.correction(of_raw, of_held, then.generation, join=rule.join))
