@@ -106,7 +106,7 @@ impl Refusal {
             Refusal::Truncated => "datagrams and messages that end before their headers or records do",
             Refusal::BadLength => "sets, samples and messages with an impossible length",
             Refusal::UnknownSet => "sets with a reserved id",
-            Refusal::BadTemplate => "templates that are cut, empty, too long, or of an id that data cannot have",
+            Refusal::BadTemplate => "templates that are cut, empty, too long, or with an id that data cannot have",
             Refusal::UnknownTemplate => {
                 "data sets whose template did not come in time, or dropped when too many waited"
             }

@@ -120,7 +120,7 @@ impl Exports {
     /// dropped before.
     ///
     /// # Errors
-    /// If records were given up, with their number.
+    /// If records were dropped, with their number.
     pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut lost = Vec::new();
@@ -163,7 +163,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared
                 continue;
             }
             if let Err(error) = target.connect(false) {
-                account.failed(&error.context("it is tried again"));
+                account.failed(&error.context("trying again"));
                 next_try = Instant::now() + retry;
                 retry = (retry * 2).min(RETRY.1);
                 continue;

@@ -5,8 +5,8 @@
 //! *overtaken* it. "Soon" means within the handshake's round trip, or 3 ms if that is unknown, as in Wireshark; a hole
 //! that is filled later was a loss upstream of the probe.
 //!
-//! A segment far ahead may be out of the window, by an attacker or a broken device. It counts as part of the stream only
-//! once another one is near it.
+//! A segment far ahead may be out of the window, from an attacker or a broken device. It counts as part of the stream
+//! only once another one is near it.
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
@@ -42,7 +42,7 @@ struct SegmentStream {
 #[derive(Clone, Debug, Default)]
 struct Disorder {
     holes: ArrayVec<Hole, HOLES>,
-    /// A segment far ahead, where it begins and ends, until the stream goes on elsewhere.
+    /// A segment far ahead, where it begins and ends, until the stream continues elsewhere.
     far: Option<(u32, u32)>,
 }
 

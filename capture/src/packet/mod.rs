@@ -98,7 +98,7 @@ impl Cause {
             Cause::NotIp => "no IP packet inside: ARP, LLDP, ...",
             Cause::Truncated => "the capture ends inside the link layer's or IP's fixed header",
             Cause::Malformed => "announced as IP, but the version or the header's length is impossible",
-            Cause::LinkType => "of a link type that is not understood, in a capture file with several",
+            Cause::LinkType => "of an unsupported link type, in a capture file with several",
             Cause::OwnExport => "the agent's own packets to or from Kafka",
         }
     }

@@ -88,7 +88,7 @@ impl Segment {
         Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0, holes: Vec::new() }
     }
 
-    /// Goes on to the next whole frame.
+    /// Advances to the next whole frame.
     fn pass_hole(&mut self) {
         let hole = self.holes.iter().find(|(begin, _)| *begin == self.read_at);
         self.read_at = hole.map_or(self.read_at, |(_, end)| *end);
@@ -462,7 +462,7 @@ struct Scanned {
     segment: Segment,
     /// Messages that are not whole, at least, and their octets.
     broken: Amount,
-    /// Length of its file, and whether its header is none of another format.
+    /// Length of its file, and whether its header is not one of another format.
     length: u64,
     known: bool,
 }

@@ -209,9 +209,9 @@ impl Exporter {
         least
     }
 
-    /// The session to forget for another one: of those silent for long the one that was longest; else the one of fewest
-    /// datagrams, the newest of several. Anyone may begin a session by one datagram, so no number of new ones displaces
-    /// those that go on; and where more than the bound go on, few of them displace each other.
+    /// The session to forget for another one: of those silent for long, the longest silent; else the one with the
+    /// fewest datagrams, the newest of several. Anyone may begin a session with one datagram, so no number of new ones
+    /// displaces those that continue; and if more than the bound continue, few of them displace each other.
     fn least(&self) -> usize {
         let newest_ms = self.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(0);
         let of = |talk: &Talk| match newest_ms.saturating_sub(talk.heard_ms) {

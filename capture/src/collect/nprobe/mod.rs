@@ -68,7 +68,7 @@ impl Outbox {
         self.octets = 0;
         let sent = self.messages.send(std::mem::take(&mut self.batch)).is_ok();
         let one = 1u64.to_ne_bytes();
-        // SAFETY: eight octets of an event's descriptor that is open. It fails only where the worker is long since woken.
+        // SAFETY: eight octets of an event's descriptor that is open. It fails only if the worker was woken long ago.
         unsafe { libc::write(self.wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         sent
     }
