@@ -221,11 +221,11 @@ final class ProbeHealth {
             + probe
             + ": "
             + number(unread)
-            + " messages are unread, and they grow.",
+            + " messages are unread, and their number is growing.",
         Map.of("unread_messages", unread));
   }
 
-  /** When a finding began; findings of an earlier version's state do not know it. */
+  /** When a finding began; findings of an earlier version's state lack it. */
   private long began(long since) {
     return since == 0 ? checkedAt : since;
   }

@@ -35,7 +35,7 @@ final class ProbeLedger {
   private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
   private final NewestRun run = new NewestRun();
 
-  /** When the last event came, be it that Kafka listed the probe; ms from 1970. */
+  /** When the last event arrived, Kafka's lists of the probe included; ms from 1970. */
   private long heardAt;
 
   /** Time of Kafka's newest answer, ms from 1970. */

@@ -10,8 +10,8 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A readable message that is not a repeat; or one that is left out, of which only the worker and
- * the time are known, because windows follow how far each worker's messages have been read.
+ * A readable message that is not a repeat; or one that is left out, with only its worker and time
+ * known, because windows follow how far each worker's messages have been read.
  *
  * @param flow the message, if from a flows topic, else null
  * @param counter the message, if from a counters topic, else null
