@@ -352,7 +352,7 @@ def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages
 
 
 def _put_back(store: ClickHouse, beside: str) -> None:
-    """Put the store's own tables back in their places; nothing to do unless an exchange broke off."""
+    """Put the store's own tables back in their places; nothing to do unless an exchange was interrupted."""
     originals = _originals(store, beside)
     # The last exchange may be under way.
     while moved := _moved(store, originals):

@@ -3,8 +3,8 @@
 The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, text, and arrays,
 maps and tuples of these). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
 with hyphens as in host names, reversed as in DNS names, or with a prefix length. Rows are removed whole. Aggregates
-that identify no host are kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the
-command names them.
+that identify no host are kept, and so are rows that must be kept by law (`law` in `clickhouse/retention.yaml`), unless
+the command names them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
 #: No run takes this many seconds: an older range was left behind by a killed run.
 _LEFT_S = 7 * 86_400
-#: Tables whose rows the law requires.
+#: Tables whose rows must be kept by law.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records these statements; a removal waits until it has ended on every replica. Tables of the system's logs
 #: have a hundred columns.
@@ -86,7 +86,7 @@ class Found:
 
     @property
     def law(self) -> bool:
-        """Whether the law requires the table's rows."""
+        """Whether the table's rows must be kept by law."""
         return self.table.rpartition(".")[2].removesuffix("_local") in _LAW
 
 
@@ -159,7 +159,7 @@ def table(found: list[Found]) -> Table:
 
 
 def kept(found: list[Found], days: float) -> str:
-    """One sentence on the rows that the law requires; empty if there are none."""
+    """One sentence on the rows that must be kept by law; empty if there are none."""
     if not found:
         return ""
     tables = ", ".join(one.table for one in found)

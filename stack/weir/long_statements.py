@@ -15,7 +15,7 @@ from weir.errors import WeirError
 
 #: The engine refuses to drop tables of more than 50 GB unless told otherwise.
 DROP_ANY = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}
-#: A table that a migration fills from another, before they change places.
+#: A table that a migration fills from another, before the two are swapped.
 _COPY = re.compile(r"INSERT INTO (\w+)_anew\b.*\bFROM \1\b", re.DOTALL)
 #: Refuses all rows: its name tells a writer why.
 _HOLD = "weir_migrate_copies_this_table"

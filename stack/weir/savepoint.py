@@ -37,7 +37,8 @@ def stop(stack: Stack, patience: float = PATIENCE) -> Path:
             answer = {}  # The jobs' process ends with the job, and its answer may be lost.
         if cause := (answer.get("operation") or {}).get("failure-cause"):
             lines = [line for line in str(cause.get("stack-trace", cause)).splitlines() if "Exception" in line]
-            raise WeirError(f"no savepoint, and the jobs go on: {lines[-1].strip() if lines else cause}", status=1)
+            said = lines[-1].strip() if lines else cause
+            raise WeirError(f"no savepoint, and the jobs keep running: {said}", status=1)
         if made := _complete(folder) - before:
             return made.pop()
         time.sleep(0.2)

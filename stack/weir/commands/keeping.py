@@ -88,7 +88,7 @@ def forget(
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.
 
-    Reports of translators stay, because the law requires them; the command counts those that name the address.
+    Reports of translators stay, because you must keep them by law; the command counts those that name the address.
 
     Example: weir forget 192.0.2.7 --dry-run
     """

@@ -109,7 +109,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
-        with contextlib.suppress(WeirError):  # A remote server may refuse this stack as its administrator.
+        with contextlib.suppress(WeirError):  # A remote server may refuse this stack's administrator.
             stored = forecast.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:

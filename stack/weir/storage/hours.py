@@ -516,7 +516,7 @@ def _staged(one: Hour) -> str:
 
 
 def _failed(admin: ClickHouse, causes: dict[int, WeirError], hour: int, error: WeirError) -> None:
-    """Keep the error of an hour, so that others go on; raise it if the store is away."""
+    """Keep the error of an hour, so that others continue; raise it if the store is away."""
     if not admin.ping():
         raise error
     causes[hour] = error
