@@ -418,7 +418,7 @@ def before_each_statement(act: Callable[[str], None]) -> Iterator[None]:
 
 
 def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str], None]:
-    """Act before the first statement that begins so, once another was sent that begins with `after`."""
+    """Act before the first statement that begins so, once another that begins with `after` was sent."""
     seen, done = not after, False
 
     def at(sql: str) -> None:
