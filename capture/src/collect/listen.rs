@@ -93,7 +93,7 @@ pub struct Ports {
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
-    /// Connections that broke off or were closed, by cause.
+    /// Connections that were lost or closed, by cause.
     refused: Causes,
 }
 

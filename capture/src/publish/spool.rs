@@ -8,7 +8,7 @@
 //! Beyond its bound a spool drops its oldest segment: the rest has no gap up to now, and closing records, which state
 //! sums since the start of an epoch, still show how much is missing.
 //!
-//! If the process is killed, no message is lost that [`Spool::push`] accepted: the system has it by then. If the host
+//! If the process is killed, no message that [`Spool::push`] accepted is lost: the system has it by then. If the host
 //! itself fails, messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut
 //! off. Recovery keeps every whole frame, counts the broken ones between them, and deletes no file that may hold any.
 

@@ -139,7 +139,7 @@ impl PcapngReader {
         Some(interface)
     }
 
-    /// A packet block: time, lengths and data stand alike in both kinds, from `time_at` and `data_at` on.
+    /// A packet block: time, lengths and data are in the same order in both kinds, from `time_at` and `data_at` on.
     fn packet<'a>(
         &mut self,
         at: usize,

@@ -384,8 +384,8 @@ impl Exporters {
         }
     }
 
-    /// After a datagram with new templates, in so many octets: while there are too many fields, the exporter with the most
-    /// forgets its templates.
+    /// After a datagram with new templates, in this many octets: while there are too many fields, the exporter with the
+    /// most forgets its templates.
     pub fn bound_templates(&mut self, octets: usize, limits: &DecodeLimits) {
         // The shortest template has one field, and 8 octets.
         self.fields += octets * 9 / 8;

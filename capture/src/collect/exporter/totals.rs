@@ -83,7 +83,7 @@ impl Totals {
         self.now.len() + self.before.len()
     }
 
-    /// Moves the times of its flows, whose exporter's records are dated so many ms later from now on.
+    /// Moves the times of its flows, whose exporter's records are dated this many ms later from now on.
     pub fn clock_set(&mut self, later_ms: i64) {
         let moved = |ms: &mut i64| {
             if *ms != i64::MIN {
@@ -99,8 +99,8 @@ impl Totals {
         }
     }
 
-    /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns the
-    /// number of flows dropped that had not ended.
+    /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns
+    /// the number of dropped flows that had not ended.
     #[inline]
     pub fn make_room(&mut self, most: usize) -> u64 {
         let is_full = self.now.len() >= most / 2 && self.flows() >= most;

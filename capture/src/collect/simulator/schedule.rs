@@ -74,7 +74,7 @@ pub struct Plan {
 pub enum Step {
     /// Time passes, s.
     Wait(u32),
-    /// The host's clock steps by so many ms.
+    /// The host's clock steps by this many ms.
     Clock(i64),
     /// It does so as the next message arrives, between two looks at it.
     ClockAsItHears(i64),

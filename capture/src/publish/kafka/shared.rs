@@ -109,7 +109,7 @@ impl KafkaShared {
         self.metrics.spool(octets);
     }
 
-    /// Kafka has a message of so many octets.
+    /// Kafka has a message of this many octets.
     pub(super) fn delivered(&self, ticket: Ticket, octets: u64) {
         self.leave_memory(1, octets);
         self.metrics.delivered(octets);
