@@ -258,7 +258,8 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
 
 
 def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: str) -> None:
-    """Two batches, one of events and one of events and counters, beside two of flows; and names, which newer names replace."""
+    """Two batches, one of events and one of events and counters, in addition to two of flows; and names, which newer
+    names replace."""
     _insert(server, weir, published_nat_events=6, received_nat_events=4, received_interface_counters=1, received_names=1)
     own = f"'{TS}', 10000, 'p', 0, 7"
     server.sql(

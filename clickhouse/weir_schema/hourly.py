@@ -85,7 +85,7 @@ class Rows:
 
 
 def came(begin: int, end: int, until: int = 2**41) -> Rows:
-    """The raw records from `begin` to `end`, seconds, that came until the moment `until`, in milliseconds."""
+    """The raw records from `begin` to `end`, seconds, that arrived until the moment `until`, in milliseconds."""
     return Rows("flows", f"ts >= {_time(begin)} AND ts < {_time(end)} AND late_at <= {_moment(until)}")
 
 
@@ -192,7 +192,8 @@ def whole(hour: int) -> str:
 
 @dataclass(frozen=True)
 class Late:
-    """The late records of a time span: those that came after the rows of their minute were made, and until a moment."""
+    """The late records of a time span: those that arrived after the rows of their minute were made, and until a
+    moment."""
 
     begin: int  # seconds
     end: int
@@ -206,13 +207,14 @@ class Late:
 
     @property
     def condition(self) -> str:
-        """Whether a record came after the rows of its minute were made."""
+        """Whether a record arrived after the rows of its minute were made."""
         since = min(moment for moment in self.taken if moment)
         return f"(late_at > {_moment(since)} AND toUnixTimestamp64Milli(late_at) > {list(self.taken)}[toMinute(ts) + 1])"
 
 
 def late_minutes(late: Late) -> str:
-    """A SELECT of the minutes of a span: how many records arrived, how many of these came late, and how many after `until`."""
+    """A SELECT of the minutes of a span: how many records arrived, how many of these were late, and how many after
+    `until`."""
     span = f"ts >= {_time(late.begin)} AND ts < {_time(late.end)}"
     came = f"late_at <= {_moment(late.until)}"
     return f"""SELECT toUnixTimestamp(minute) AS minute, sum(m.records) AS records, sum(m.late) AS late, sum(m.newer) AS newer

@@ -155,7 +155,7 @@ _TAKEN = {
     "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
     "clock_off": "{name}: {count:,} messages came from a clock that is far off; their times were corrected",
     "payload_octets": "{name}: {count:,} records count the payload's bytes only, and were stored as they are",
-    "repeated": "{name}: {count:,} came twice and were stored once",
+    "repeated": "{name}: {count:,} arrived twice and were stored once",
     "totals_forgotten": "{name}: {count:,} flows' running totals were forgotten for newer ones",
 }
 #: Causes in `exporter_refused` of readable records that were not stored.

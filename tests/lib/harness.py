@@ -43,7 +43,7 @@ ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT 
 FOLDER = "WEIR_TEST_FOLDER"
 #: The environment variable that names the folder of a run's logs.
 LOGS = "WEIR_TEST_LOGS"
-#: Tests beside other work may take this many times as long.
+#: Tests alongside other work may take this many times as long.
 PATIENCE = 4
 #: How many seeds `make test` runs of tests that have more; `make test-long` runs all (`WEIR_SEEDS=100`).
 SEEDS = int(os.environ.get("WEIR_SEEDS", "1"))

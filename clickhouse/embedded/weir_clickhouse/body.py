@@ -39,7 +39,7 @@ class Body:
     def _too_slow(self) -> ServerError:
         self._broken = True
         metrics.refused.labels("too_slow").inc()
-        return ServerError(209, "Timeout exceeded while reading the request's body: it came too slowly")
+        return ServerError(209, "Timeout exceeded while reading the request's body: it arrived too slowly")
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -2,11 +2,11 @@
 
 Only when all probes have reported is it known which probe's records of a flow count, so the store's views cannot fill
 the hourly tables from each inserted block. Instead, the service adds each interval of the current hour some minutes
-after the interval's end. If more records of a written hour come later, the service waits until no more come, and writes
-the difference that they make to the flows that they belong to; if that is not certain, the difference between the rows
-that the hour has and those that it should have. Nothing is written twice or lost, whenever the service or the store is
-killed: the service first makes each block in a separate table, then notes it with a token, then writes it under this
-token.
+after the interval's end. If more records of a written hour arrive later, the service waits until no more arrive, and
+writes the difference that they make to the flows that they belong to; if that is not certain, the difference between
+the rows that the hour has and those that it should have. Nothing is written twice or lost, whenever the service or the
+store is killed: the service first makes each block in a separate table, then notes it with a token, then writes it
+under this token.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DROPPING = "drop/"
 _CLOSING = "close"
 #: How often merges may remove parts that are being dropped.
 _MERGES = 5
-#: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
+#: Followed by the hour: a block that could not be written stays until it can, along with those of other hours.
 _STAGED = "hours_staged_"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
 #: Insert one block, whatever its size, because a token stands for one block. Views that pass a repeat on recognise it
@@ -86,7 +86,7 @@ class Hour:
     rule: int = 0  # as of `Rule.value`; 0: not known
 
     def with_taken(self, begin: int, end: int, moment: int) -> tuple[int, ...]:
-        """`taken` when the rows from `begin` to `end` hold the records that came until this moment."""
+        """`taken` when the rows from `begin` to `end` hold the records that arrived until this moment."""
         if not self.taken and self.until > self.hour:
             return ()
         minutes = list(self.taken or [0] * 60)
@@ -260,8 +260,8 @@ def newest(admin: ClickHouse, day: date) -> Newest:
 
 
 def drop_day(admin: ClickHouse, day: date, last: Newest) -> None:
-    """Drop the raw records of a day up to this block, all of which are in its hourly rows: these are final. Records that came
-    later stay, and make rows of their own. After a kill, `finish` drops the rest.
+    """Drop the raw records of a day up to this block, all of which are in its hourly rows: these are final. Records
+    that arrived later stay, and make rows of their own. After a kill, `finish` drops the rest.
     """
     begin = seconds(day)
     of_day = noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}")
@@ -361,7 +361,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
             _append(admin, then, until, margin)
         return True
     if until <= was.until or one.before <= one.written:
-        return False  # only late records, and more may come
+        return False  # only late records, and more may arrive
     _append(admin, was, until, margin)
     return True
 
