@@ -55,8 +55,8 @@ pub enum Refusal {
     Absurd,
     /// Records that count only payload octets (IE 231, 232), used unchanged.
     PayloadOctets,
-    /// Totals and events that an earlier record may have reported: it came before the collector restarted, or before it
-    /// forgot their flow. They count nothing; later totals of the flow count from there.
+    /// Totals and events that an earlier record may have reported: it arrived before the collector restarted, or before
+    /// it forgot their flow. They count nothing; later totals of the flow count from there.
     MayBeRepeated,
     /// Flows whose last totals were forgotten for newer ones.
     TotalsForgotten,

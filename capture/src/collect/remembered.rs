@@ -140,7 +140,7 @@ mod tests {
         assert_eq!((refused, all.count), (MOST - MOST_OF_ONE, MOST_OF_ONE + 1));
         assert_eq!(all.keep(&sender(1), 7, 2, "c"), Ok(Some((0, "a"))));
         assert_eq!(all.keep(&sender(2), 7, 2, "d"), Ok(Some((1, "b"))), "those that it has go on");
-        // When a third sender comes, the one of the two with more entries loses them.
+        // When a third sender appears, the one of the two with more entries loses them.
         (0..MOST_OF_ONE as u32 - 1).for_each(|key| _ = all.keep(&sender(3), key, 2, "e"));
         assert_eq!((all.count, all.forgotten()), (MOST, 0));
         assert_eq!(all.keep(&sender(4), 0, 2, "f"), Ok(None));

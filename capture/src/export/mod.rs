@@ -1,4 +1,5 @@
-//! Exports of records, beside Kafka or instead of it: each export has a form, a bounded queue and a thread of its own.
+//! Exports of records, in addition to Kafka or instead of it: each export has a form, a bounded queue and a thread of
+//! its own.
 //!
 //! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A slow or
 //! absent collector delays nothing else: a live capture drops messages that find its queue full, and counts them; a
@@ -107,7 +108,7 @@ impl Exports {
         Ok(Exports { running })
     }
 
-    /// A sink for one worker that has these exports beside `main`.
+    /// A sink for one worker that has these exports in addition to `main`.
     pub fn sink(&self, main: Box<dyn Sink>) -> Box<dyn Sink> {
         if self.running.is_empty() {
             return main;

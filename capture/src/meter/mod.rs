@@ -60,7 +60,7 @@ pub struct MeterOptions {
 }
 
 impl MeterOptions {
-    /// Memory for the flows of one IP version and their records, beside those of the other version.
+    /// Memory for the flows of one IP version and their records, in addition to those of the other version.
     #[inline]
     fn room_beside<K: Compact>(&self, other: &FlowTable<K>, records: usize) -> Room<impl Fn() -> usize> {
         let flow_memory = self.flow_memory;

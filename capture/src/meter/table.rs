@@ -117,7 +117,7 @@ impl<K: Compact> FlowTable<K> {
     /// A table for at most `capacity` flows; it forgets a flow after `idle_ms` without a packet.
     pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
-            // This only reserves memory: pages are committed as flows come, and nothing ever moves.
+            // This only reserves memory: pages are committed as flows arrive, and nothing ever moves.
             flows: memory::reserve_lines(capacity),
             free: Vec::new(),
             index: Index::default(),

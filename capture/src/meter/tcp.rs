@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, ack, 11, 51, 0)]), Some(2));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 110), (0, ack, 11, 161, 0)]), Some(2));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 30), (1, SYN_ACK, 50, 41, 0), (0, ack, 41, 51, 0)]), Some(2));
-        // The SYN was sent again just before its answer came: the last one counts.
+        // The SYN was sent again just before its answer arrived: the last one counts.
         let crossed = [(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, syn, 10, 0, 0), (0, ack, 11, 51, 0)];
         assert_eq!(rtt_ms(&crossed), Some(1));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 12, 0), (0, ack, 11, 51, 0)]), None);

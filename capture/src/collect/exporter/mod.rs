@@ -313,7 +313,7 @@ pub struct Exporters {
     hand: usize,
     /// Flows whose last totals are kept.
     flows: usize,
-    /// No fewer than the fields of all templates that came since they were last counted.
+    /// No fewer than the fields of all templates that arrived since they were last counted.
     fields: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
     pub is_unsure: bool,

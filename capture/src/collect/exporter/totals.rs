@@ -35,7 +35,7 @@ pub struct Report {
     pub follows: Follows,
     /// The session that it belongs to.
     pub session: Session,
-    /// The flow's identity beside addresses and ports: its number, and its start time as sent.
+    /// The flow's identity besides addresses and ports: its number, and its start time as sent.
     pub flow: (u64, i64),
     /// When the flow began or, of an event, when it happened, ms; the least possible time if it is not stated.
     pub began_ms: i64,
@@ -138,7 +138,7 @@ impl Totals {
             Follows::Totals => {
                 let mut grew = now.counts.iter().zip(&last.counts);
                 if grew.any(|(now, last)| now.0 < last.0 || now.1 < last.1) {
-                    // Lower counts: an earlier record that came late, or, if it was sent later, another flow.
+                    // Lower counts: an earlier record that arrived late, or, if it was sent later, another flow.
                     if sent_ms > last.sent_ms {
                         return Settled::New;
                     }

@@ -19,7 +19,7 @@ const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
 /// How long the thread, once stopped, still reads messages that had already arrived.
 const DRAIN: Duration = Duration::from_millis(500);
-/// If no message comes for this time, the thread logs that.
+/// If no message arrives for this time, the thread logs that.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// The address of a publisher, or the address that publishers connect to: `tcp://192.0.2.1:5556`, `tcp://*:5556c`.

@@ -25,7 +25,7 @@ pub(super) trait Client {
     /// If it cannot take it now.
     fn send(&mut self, outgoing: &Outgoing) -> Result<(), KafkaError>;
 
-    /// Passes on the answers that come within `patience`.
+    /// Passes on the answers that arrive within `patience`.
     fn poll(&mut self, patience: Duration);
 
     /// Messages without an answer.
