@@ -68,7 +68,7 @@ final class ProbeLedger {
     }
   }
 
-  /** Writes the rows of intervals that are overdue, when no messages come any more. */
+  /** Writes the rows of intervals that are overdue, when no more messages arrive. */
   void end(String probe, long now, long grace, Consumer<TableRow> out) {
     workers.forEach(
         (number, worker) -> write(probe, number, worker.changes(now, grace, true), now, out));

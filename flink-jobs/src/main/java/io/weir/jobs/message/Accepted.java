@@ -37,7 +37,7 @@ public record Accepted(
     return new Accepted(null, header, null, raw.offset(), raw.appended());
   }
 
-  /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
+  /** Writes an {@link Accepted} unchanged; only used where operators are not chained. */
   public static final class Serializer extends WireSerializer<Accepted> {
     private static final long serialVersionUID = 1;
 

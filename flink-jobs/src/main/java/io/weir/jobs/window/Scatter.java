@@ -39,7 +39,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
 
   private record Key(String probe, long window) {}
 
-  /** How far the messages of a worker were read: the newest one, and when it came. */
+  /** How far the messages of a worker were read: the newest one, and when it arrived. */
   private record Position(String probe, int worker, long offset, long appended) {}
 
   private static final class Parts {
