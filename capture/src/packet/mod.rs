@@ -228,7 +228,7 @@ pub struct Packet {
     pub octets: u32,
     /// Octets of the frame on the wire without checksum, including a VLAN tag that the kernel removed.
     pub frame_octets: u32,
-    /// Layer-2 destination; links without one show that of IP.
+    /// Layer-2 destination; for links without one, IP's.
     pub cast: Cast,
     /// Outer VLAN id, 0 for none.
     pub vlan: u16,
