@@ -41,7 +41,7 @@ else
 check: named-check $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp ## After every change: linters, units without an engine, documents
 	@$(PYTHON) tests/run.py check $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
 
-test: named-test setup-test-packages ## Every test (PART=e2e: one part; PART=list: their names; T=test_path: tests whose name holds it)
+test: named-test setup-test-packages ## Every test (PART=e2e: one part; PART=list: their names; T=test_path: tests whose name contains it)
 	@$(MAKE) -j2 --output-sync=target build peers
 	@$(MAKE) $(CLASSES)
 	@$(PYTHON) tests/run.py test $(if $(PART),--part '$(PART)') $(if $(T),--only '$(T)')
@@ -108,7 +108,7 @@ $(VENVS)/%/.stamp:
 	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet --compile-bytecode $<
 	@touch $@
 
-lock: | $(UV) ## Pin the Python libraries anew, from each requirements.in
+lock: | $(UV) ## Pin the Python libraries again, from each requirements.in
 	for part in stack clickhouse/embedded superset; do \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
@@ -139,23 +139,23 @@ bench-collect: $(AGENT) venv-stack ## The collector's cost per record, compared 
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
-bench-catch-up: build ## An hour of 20 probes read at once: rows beside those of live reading, heap, time (RECORDS=144000000 PROBES=20 ARGS='--flows 20000')
+bench-catch-up: build ## An hour of 20 probes read at once: rows compared with those of live reading, heap, time (RECORDS=144000000 PROBES=20 ARGS='--flows 20000')
 	$(TESTS) tests/bench/bench_catch_up.py $(if $(RECORDS),--records $(RECORDS)) $(if $(PROBES),--probes $(PROBES)) $(ARGS)
 
 bench-store: build ## The store's costs: octets per record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
-bench-counted-once: venv-stack ## Price of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
+bench-counted-once: venv-stack ## Cost of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
 	$(TESTS) tests/bench/bench_counted_once.py $(ARGS)
 
-bench-late: venv-stack ## Price of records that come after their hour was rolled up (ARGS='--rows 1000000 --late 1')
+bench-late: venv-stack ## Cost of records that arrive after their hour was rolled up (ARGS='--rows 1000000 --late 1')
 	$(TESTS) tests/bench/bench_late.py $(ARGS)
 
 bench-nat: build ## Who had this address and port at that moment, over 100 million reports (ROWS=100000000)
 	$(TESTS) tests/bench/bench_nat.py $(if $(ROWS),--rows $(ROWS))
 
 simulate: SCHEDULES = $(or $(SEEDS),$(if $(SEED),1,1000))
-simulate: ## Drawn schedules of agents, Kafka, the store and crashes through the jobs, held against plain sums (SEEDS=1000, SEED=first of them)
+simulate: ## Random schedules of agents, Kafka, the store and crashes through the jobs, compared with plain sums (SEEDS=1000, SEED=first of them)
 	cd flink-jobs && mvn -q -B test -Dtest='*SimulatorTest' -Dweir.seed=$(or $(SEED),1) -Dweir.seeds=$(SCHEDULES)
 	@echo '$(SCHEDULES) schedules of the jobs and of their sink, none failing'
 
@@ -168,7 +168,7 @@ simulate-collector: ## Simulated exporters, networks and restarts around the col
 	cd capture && $(SIMULATED) collect::simulator -- --nocapture
 	@echo '$(SCHEDULES) schedules of the collector, none failing'
 
-simulate-agent: ## Simulated packets and clocks around the agent, held against plain sums (SEEDS=20000, SEED=first of them)
+simulate-agent: ## Simulated packets and clocks around the agent, compared with plain sums (SEEDS=20000, SEED=first of them)
 	@capture/path.sh
 	cd capture && $(SIMULATED) -- capture::simulator kafka::simulator --nocapture
 	@echo '$(SCHEDULES) schedules of the agent, none failing'
@@ -188,7 +188,7 @@ mutants-jobs: $(VENVS)/stack/.stamp
 	  -Dmutants.classes='io.weir.jobs.$(or $(ONLY),*)' $(if $(T),-Dmutants.tests='io.weir.jobs.*$(T)*Test') -Dmutants.threads=$(or $(LANES),1)
 	@$(TESTS) tests/lib/jobs_mutants.py
 
-check-captures: build ## Every public capture through the agent, held against tshark
+check-captures: build ## Every public capture through the agent, compared with tshark
 	$(TESTS) tests/peers/check_captures.py
 
 check-answers: setup-tests build ## Lists, indicators, mixes and counters computed again from a capture's packets by their definitions (CAPTURE=file.pcap)
@@ -200,7 +200,7 @@ check-answers-seeded: setup-tests build ## Errors put into the agent's messages,
 check-peers: build ## The agent's exports read by nfcapd, nfacctd, goflow2 and tshark; other exporters' read by Weir
 	$(TESTS) tests/peers/check_peers.py
 
-check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, held against tshark (CAPTURES='files')
+check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, compared with tshark (CAPTURES='files')
 	$(TESTS) tests/peers/check_exports.py $(CAPTURES)
 
 check-tcp: build ## Round trips, retransmissions, out-of-order segments against tshark (CAPTURES='files or folders')
@@ -209,14 +209,14 @@ check-tcp: build ## Round trips, retransmissions, out-of-order segments against 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
-check-upgrade: setup-tests build ## A stack of an earlier version becomes one of this (FROM=v0.1.0, or a built checkout)
+check-upgrade: setup-tests build ## Upgrade a stack of an earlier version to this one (FROM=v0.1.0, or a built checkout)
 	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests --basetemp .weir/upgrade tests/upgrade
 
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	@capture/path.sh
 	capture/fuzz/run.sh
 
-docs: build ## Write docs/reference anew
+docs: build ## Regenerate docs/reference
 	$(PYTHON) docs/generate.py
 
 help: ## This list

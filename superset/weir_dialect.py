@@ -37,7 +37,7 @@ def mend() -> None:
 
     ClickHouseBaseEngineSpec.convert_dttm = classmethod(in_utc)
 
-    # The parser of time ranges keeps state in its grammar: of two threads that parse at once, one may fail.
+    # The parser of time ranges keeps state in its grammar: if two threads parse at once, one may fail.
     from superset.utils import date_parser
 
     parse, alone = date_parser.datetime_eval, threading.Lock()

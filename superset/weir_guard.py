@@ -53,7 +53,7 @@ def refused(asked: Any) -> str | None:
             if key in _EMPTY and value:
                 return f"'{key}' is for administrators"
             if key in _NAMED and not all(map(_is_name, _texts(value))):
-                return f"'{key}' names something that is no column or metric"
+                return f"'{key}' names something that is not a column or metric"
             # Some requests carry a chart's own parameters as text.
             if key in ("params", "form_data", "extra_form_data", "query_context") and isinstance(value, str):
                 value = _decoded(value)

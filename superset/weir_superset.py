@@ -21,9 +21,9 @@ STAMP = "prepared"
 EXAMPLES = """\
 environment:
   WEIR_SUPERSET_HOME            folder of the state: Superset's own database and caches
-  WEIR_SUPERSET_SECRET_KEY      keep it: sessions and stored secrets are encrypted by it
+  WEIR_SUPERSET_SECRET_KEY      keep it: it encrypts sessions and stored secrets
   WEIR_SUPERSET_ADMIN_PASSWORD  password of the user admin
-  WEIR_SUPERSET_PUBLIC          no: who has no name sees nothing; by default viewers need none
+  WEIR_SUPERSET_PUBLIC          no: viewers must log in; by default they need not
   WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` makes
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
@@ -32,7 +32,8 @@ environment:
 examples:
   weir_superset.py init          make or renew everything; done at once when nothing changed
   weir_superset.py serve         run in the foreground; well when GET /health answers OK
-  weir_superset.py customer 'Fjord Power' ola     the user ola sees the dashboard Customer, with Fjord Power's rows alone
+  weir_superset.py customer 'Fjord Power' ola     the user ola sees only the dashboard Customer, with only Fjord Power's
+  rows
 """
 
 

@@ -90,13 +90,13 @@ def counting(filter_values: Callable[..., list[Any]], alias: str) -> str:
 
 
 def chosen(filter_values: Callable[..., list[Any]], column: str) -> str:
-    """SQL for the first value chosen for a column, as text; empty without a choice."""
+    """SQL for the first value chosen for a column, as text; empty if none is chosen."""
     first = str(next(iter(filter_values(column)), "")).strip()
     return "'" + first.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def chosen_host(filter_values: Callable[..., list[Any]]) -> str:
-    """SQL for the chosen address; without a choice, for the busiest of the last hour."""
+    """SQL for the chosen address; if none is chosen, for the busiest of the last hour."""
     if filter_values("host"):
         return chosen(filter_values, "host")
     return (

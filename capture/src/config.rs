@@ -171,7 +171,7 @@ pub struct Limits {
     pub memory: u64,
     /// Maximum number of flow records in one interval, for all workers together.
     pub max_records_per_interval: usize,
-    /// A flow ends when it had no packets for this time.
+    /// A flow ends after this time without packets.
     #[serde(deserialize_with = "duration")]
     pub idle: Duration,
 }

@@ -32,7 +32,7 @@ pub fn octets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Erro
         Size::Text(text) => text
             .parse::<bytesize::ByteSize>()
             .map(|size| size.as_u64())
-            .map_err(|_| serde::de::Error::custom(format!("{text:?} is no size such as \"512MiB\""))),
+            .map_err(|_| serde::de::Error::custom(format!("{text:?} is not a size such as \"512MiB\""))),
     }
 }
 
@@ -40,5 +40,5 @@ pub fn octets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Erro
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text)
-        .map_err(|_| serde::de::Error::custom(format!("{text:?} is no time such as \"60s\"")))
+        .map_err(|_| serde::de::Error::custom(format!("{text:?} is not a time such as \"60s\"")))
 }

@@ -108,7 +108,7 @@ def test_a_user_has_no_more_than_its_places(own_server: Callable[..., Server]) -
 
 @pytest.mark.parametrize("part", [b"", b"POST / HTTP/1.1\r\nX: ", b"POST /ping HTTP/1.1\r\nContent-Length: 100\r\n\r\nx"])
 def test_connections_without_a_login_keep_nobody_out(own_server: Callable[..., Server], part: bytes) -> None:
-    """Six hundred connections of any kind: more than there are workers, and more than the server holds open."""
+    """Six hundred connections of each kind exceed the workers, and the connections that the server holds open."""
     server = own_server()
     with ExitStack() as held:
         for _ in range(600):

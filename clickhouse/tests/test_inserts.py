@@ -41,7 +41,7 @@ def test_eight_threads(server: Server, database: str) -> None:
 
 
 def test_an_insert_cannot_hide_from_being_stopped(server: Server, database: str) -> None:
-    """If an insert's body breaks off, the server finds the insert by its log_comment and stops it."""
+    """If an insert's body is cut off, the server finds the insert by its log_comment and stops it."""
     server.sql(f"CREATE TABLE {database}.t (a UInt64, log_comment UInt64) ENGINE = MergeTree ORDER BY a")
     query = f"INSERT INTO {database}.t (a, log_comment) SETTINGS max_threads = 1, `log_comment` = 'x' FORMAT CSV"
     assert server.ask("1,2\n", query=query).code == 36

@@ -28,8 +28,8 @@ def test_migrations_can_be_applied_again(server: Server, weir: str) -> None:
 
 
 def test_every_table_and_column_has_a_comment(server: Server, weir: str) -> None:
-    # What the columns of a dictionary mean is said where they come from, and those of a materialized view where they go
-    # to; ClickHouse keeps no comments on them.
+    # The comments on a dictionary's columns are at their source, and those on a materialized view's at their target;
+    # ClickHouse keeps no comments on them.
     others = f"SELECT name FROM system.tables WHERE database = '{weir}' AND engine IN ('Dictionary', 'MaterializedView')"
     columns = f"SELECT table, name FROM system.columns WHERE database = '{weir}' AND comment = '' AND table NOT IN ({others})"
     assert server.sql(columns) == ""
@@ -174,7 +174,7 @@ def test_a_batch_stored_twice_shows_below_zero(server: Server, weir: str) -> Non
     _insert(server, weir)
     server.sql(f"INSERT INTO {weir}.flows SELECT * FROM {weir}.flows WHERE sequence = 1")
     assert _row(server, weir, STORED) == "closed\t2\t2\t6\t64\t6200\t-16\t-1560"
-    # What is stored twice neither lifts completeness above 1 nor hides the packet that was dropped.
+    # Rows stored twice neither lift completeness above 1 nor hide the packet that was dropped.
     columns = "lost_packets, doubled_packets, accounted_packets, missing_packets, completeness"
     assert _row(server, weir, columns, "v_completeness") == "0\t16\t49\t1\t0.98"
 
@@ -239,7 +239,7 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
         " 'sflow 2001:db8:0:0:0:0:0:1 domain 0, expected', 0)",
         exporter_reports="map('netflow9 192.0.2.1 domain 7, nat_events', 6, 'netflow9 192.0.2.1 domain 7, names', 2,"
         " 'reports 192.0.2.9 domain 0, interface_counters', 8)",
-        # Of the corrected ones nothing is missing.
+        # The corrected ones are complete.
         exporter_refused="map('netflow9 192.0.2.1 domain 7, truncated', 1, 'netflow9 192.0.2.1 domain 7, no_address', 2,"
         " 'netflow9 192.0.2.1 domain 7, time_clamped', 119, 'unknown ? domain 0, socket_full', 9)",
     )
@@ -258,7 +258,8 @@ def test_exporters_are_shown_one_by_one(server: Server, weir: str) -> None:
 
 
 def test_what_comes_beside_flows_is_counted_from_its_rows(server: Server, weir: str) -> None:
-    """Two batches, one of events and one of events and counters, beside two of flows; and names, which newer names replace."""
+    """Two batches, one of events and one of events and counters, in addition to two of flows; and names, which newer
+    names replace."""
     _insert(server, weir, published_nat_events=6, received_nat_events=4, received_interface_counters=1, received_names=1)
     own = f"'{TS}', 10000, 'p', 0, 7"
     server.sql(

@@ -87,7 +87,8 @@ def test_customers_see_the_views_that_are_meant_by_columns_that_name_customers()
 
 @pytest.mark.parametrize("view", sorted(set(files.views()) - set(_PARAMETERS)))
 def test_a_view_declares_its_columns_as_it_selects_them(server: Server, migrated: str, view: str) -> None:
-    """The list of columns before a view's SELECT has their types and comments: two that change places would go unnoticed."""
+    """The list of columns before a view's SELECT has their types and comments: two that were swapped would go
+    unnoticed."""
     database, name = view.split(".") if "." in view else (migrated, view)
     of_view = f"database = '{database}' AND {{}} = '{name}'"
     selects = server.sql(f"SELECT as_select FROM system.tables WHERE {of_view.format('name')} FORMAT TSVRaw")

@@ -6,7 +6,7 @@ CREATE OR REPLACE VIEW v_baseline
     LIKE v_counter_means (probe, counter_set, label),
     hour UInt8 COMMENT 'Hour of the day, UTC',
     weekend Bool COMMENT 'Saturday and Sunday, UTC',
-    windows UInt64 COMMENT 'Number of five-minute windows of the last 28 days behind these values: windows with counters for at least half of their intervals',
+    windows UInt64 COMMENT 'Number of windows from which these values were computed: five-minute windows of the last 28 days with counters for at least half of their intervals',
     packets_per_second Float64 COMMENT 'Median of their means',
     packets_per_second_mad Float64 COMMENT 'Median absolute deviation from that median',
     octets_per_second Float64 COMMENT 'Median of their means of layer-3 octets',

@@ -18,7 +18,7 @@ CREATE OR REPLACE VIEW v_exporters
     names UInt64 COMMENT 'Names of interfaces and VRFs received from the exporter; in the row of its first domain',
     refused UInt64 COMMENT 'Unreadable datagrams, records or messages',
     refused_causes Map(String, UInt64) COMMENT 'Number of unreadable datagrams, records or messages by cause',
-    corrected UInt64 COMMENT 'Datagrams and records of which nothing is missing: they were stored with a correction, or another one says the same',
+    corrected UInt64 COMMENT 'Datagrams and records that lost no data: they were stored with a correction, or they repeat another one',
     corrected_causes Map(String, UInt64) COMMENT 'The same by cause: time_clamped and clock_off (their times), payload_octets (their bytes lack the headers), repeated, totals_forgotten'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -2,7 +2,7 @@ CREATE OR REPLACE VIEW v_hourly
 (
     ts DateTime('UTC') COMMENT 'Start of the hour',
     probe LowCardinality(String) COMMENT 'Name of the probe',
-    canonical Bool COMMENT 'Whether the row counts in sums over several probes: use WHERE canonical there, so that a flow that several probes saw counts once. A sum over one probe takes all its rows',
+    canonical Bool COMMENT 'Whether the row counts in sums over several probes: use WHERE canonical there, so that a flow that several probes saw counts once. A sum over one probe includes all its rows',
     record_kind Enum8('flow' = 0, 'overflow' = 1) COMMENT 'flow, or overflow: many flows counted together',
     src String COMMENT 'Address of the source, IPv4 as IPv4',
     dst String COMMENT 'Address of the destination; if destinations were folded, their network, such as 192.0.2.0/24',

@@ -82,8 +82,7 @@ LEFT JOIN
 ) AS s ON s.probe = l.probe AND s.worker = l.worker AND s.ts = l.ts
 LEFT JOIN
 (
-    -- The same for events and samples of counters, each through the projection of its own table. A batch may bring
-    -- events and counters, but no flows beside them.
+    -- The same for events and samples of counters, each through the projection of its own table. A batch may bring events and counters, but no flows.
     SELECT probe, worker, ts, sum(n * (of = 'nat_events')) AS nat_events, sum(n * (of = 'interface_counters')) AS interface_counters,
         groupUniqArrayArray(which) AS batches
     FROM

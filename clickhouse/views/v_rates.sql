@@ -1,6 +1,6 @@
--- A window counts if a report of the probe came from it, of any probe for the customers and the whole: without traffic it has a rate of 0, as
--- bills want it. A window of which no probe reported is not here, because nobody knows its rate; nor is one that ended less than two minutes ago, whose
--- mix may not have been written yet. Windows are as long as the newest of mixes.
+-- A window counts if the probe reported it (for customers and the whole, if any probe did): without traffic its rate is 0, as billing requires. A
+-- window that no probe reported is not here, because nobody knows its rate; nor is one that ended less than two minutes ago, whose mix may not have
+-- been written yet. Windows are as long as the newest of mixes.
 CREATE OR REPLACE VIEW v_rates
 (
     ts DateTime('UTC') COMMENT 'Start of the window',
@@ -52,4 +52,4 @@ LEFT JOIN
     GROUP BY ts, scope, probe, customer
 ) AS m ON m.ts = k.ts AND m.scope = k.scope AND m.probe = k.probe AND m.customer = k.customer
 SETTINGS join_use_nulls = 0
-COMMENT 'Rate of each window, of each probe and customer and over all, also of windows without traffic: for 95th percentiles. The last two minutes are missing. Restrict ts to a range';
+COMMENT 'Rate of each window, of each probe and customer and over all, including windows without traffic: for 95th percentiles. The last two minutes are missing. Restrict ts to a range';

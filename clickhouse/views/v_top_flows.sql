@@ -14,7 +14,7 @@ CREATE OR REPLACE VIEW v_top_flows
     LIKE top_flows (dst_port, octets, packets, fwd_octets, fwd_packets, rev_octets, rev_packets),
     window_octets UInt64 COMMENT 'Layer-3 octets of all flows in the window',
     LIKE top_flows (window_packets, window_flows, overflow_octets, duplicate_octets, error_octets),
-    share Float64 COMMENT 'Part of window_octets that the flow has, 0 to 1',
+    share Float64 COMMENT 'Share of window_octets that the flow has, 0 to 1',
     LIKE top_flows (probes_reported, probes_expected)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

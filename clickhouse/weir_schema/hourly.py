@@ -2,7 +2,7 @@
 records adds to `flows_hourly`. The module returns text only; `weir storage` sends it.
 
 In each window of 30 s one probe's records of a flow count, those that the view `v_observations` calls canonical. The other
-probes' records are kept as duplicates, in rows of their own: a sum over one probe takes both.
+probes' records are kept as duplicates, in rows of their own: a sum over one probe includes both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ KEY = (
     *("src_addr", "dst_addr", "protocol", "port", "ts", "probe", "folded", "record_kind", "src_prefix", "dst_prefix"),
     *("duplicate", "generation"),
 )
-#: Columns that are equal, or nearly so, in all rows of one key; of several values the highest counts.
+#: Columns that are equal, or nearly so, in all rows of one key; the highest of several values counts.
 SAME = (
     *("src_customer", "dst_customer", "src_as", "dst_as", "src_country", "dst_country", "site_direction"),
     *("nation_direction", "application_id"),
@@ -25,7 +25,7 @@ COLUMNS = ", ".join((*KEY, *SAME, *SUMS))
 
 #: A value that all records of a flow in its window of 30 s share.
 _FLOW = "weir_flow(ts, record_kind, protocol, src_addr, src_port, dst_addr, dst_port)"
-#: The order of v_observations as one number, of which the lowest counts; its last 29 bits are the probe. `numbers` has the first
+#: The order of v_observations as one number; the lowest counts; its last 29 bits are the probe. `numbers` has the first
 #: bit and the last 29 bits of each probe.
 _PLACE = """transform(toString(probe), numbers.1, numbers.2, toUInt64(0)) + bitShiftLeft(toUInt64(greatest(sampling_rate, 1)), 31)
         + if(site_direction NOT IN ('out', 'internal'), 1073741824, 0) + if(site_direction NOT IN ('in', 'internal'), 536870912, 0)"""
@@ -85,7 +85,7 @@ class Rows:
 
 
 def came(begin: int, end: int, until: int = 2**41) -> Rows:
-    """The raw records from `begin` to `end`, seconds, that came until the moment `until`, in milliseconds."""
+    """The raw records from `begin` to `end`, seconds, that arrived until the moment `until`, in milliseconds."""
     return Rows("flows", f"ts >= {_time(begin)} AND ts < {_time(end)} AND late_at <= {_moment(until)}")
 
 
@@ -95,8 +95,8 @@ def held(hour: int, generation: int) -> Rows:
 
 
 def copies(raw: Rows, of_hour: Rows, parts: int) -> tuple[str, str]:
-    """A SELECT of raw records and one of an hour's rows, each with the column `part`: of tables that hold these, in this
-    order, a statement reads one part alone.
+    """A SELECT of raw records and one of an hour's rows, each with the column `part`: from tables that hold them in
+    this order, a statement reads only one part.
     """
     number = f"{_PART.format(parts)} AS part"
     return (
@@ -106,7 +106,7 @@ def copies(raw: Rows, of_hour: Rows, parts: int) -> tuple[str, str]:
 
 
 def rows(raw: Rows, generation: int = 0, *, join: bool = False) -> str:
-    """A SELECT of the hourly rows (`COLUMNS`) of raw records; of a window of 30 s, it needs all records of a flow.
+    """A SELECT of the hourly rows (`COLUMNS`) of raw records; it needs all records that a flow has in a window of 30 s.
 
     join: more than one probe sees only one direction. If only such probes saw a flow, the direction that the best of them did not
     see counts from the best of those that saw it; the windows do the same.
@@ -169,7 +169,7 @@ def correction(raw: Rows, of_hour: Rows, generation: int = 0, *, join: bool = Fa
     """A SELECT of the rows (`COLUMNS`) that make an hour's rows those of its raw records: each sum is the difference.
     Differences below 0 wrap, as sums of 64 bits do, so that adding them up gives the sum.
     """
-    # By what rows have in common, too: where that has changed, the difference is below 0 under the old value.
+    # Also by the values that rows share: if one has changed, the difference is below 0 under the old value.
     groups = ", ".join((*KEY, *SAME))
     return f"""SELECT {groups}, {_TOTALS}
 FROM
@@ -192,7 +192,8 @@ def whole(hour: int) -> str:
 
 @dataclass(frozen=True)
 class Late:
-    """The late records of a time span: those that came after the rows of their minute were made, and until a moment."""
+    """The late records of a time span: those that arrived after the rows of their minute were made, and until a
+    moment."""
 
     begin: int  # seconds
     end: int
@@ -206,13 +207,14 @@ class Late:
 
     @property
     def condition(self) -> str:
-        """Whether a record came after the rows of its minute were made."""
+        """Whether a record arrived after the rows of its minute were made."""
         since = min(moment for moment in self.taken if moment)
         return f"(late_at > {_moment(since)} AND toUnixTimestamp64Milli(late_at) > {list(self.taken)}[toMinute(ts) + 1])"
 
 
 def late_minutes(late: Late) -> str:
-    """A SELECT of the minutes of a span: how many records arrived, how many of these came late, and how many after `until`."""
+    """A SELECT of the minutes of a span: how many records arrived, how many of these were late, and how many after
+    `until`."""
     span = f"ts >= {_time(late.begin)} AND ts < {_time(late.end)}"
     came = f"late_at <= {_moment(late.until)}"
     return f"""SELECT toUnixTimestamp(minute) AS minute, sum(m.records) AS records, sum(m.late) AS late, sum(m.newer) AS newer
@@ -261,12 +263,12 @@ LESS = " OR ".join(f"toInt64({name}) < 0" for name in SUMS)
 
 
 def relabelled(table: str, of_hour: Rows) -> str:
-    """A SELECT of the rows of a table of `additions`. What takes something away from a key is put together with the rows that
-    the hour has of it, which otherwise might have less than nothing under another customer, AS or application.
+    """A SELECT of the rows of a table of `additions`. Rows that subtract from a key are combined with the hour's rows
+    of that key, which could otherwise fall below zero under another customer, AS or application.
     """
     keys, groups = ", ".join(KEY), ", ".join((*KEY, *SAME))
     less = f"(SELECT {keys} FROM {table} WHERE {LESS})"
-    # By addresses first, which the table is ordered by.
+    # Addresses first, because the table is ordered by them.
     own = (
         f"SELECT {COLUMNS} FROM {of_hour.table} WHERE {of_hour.where}"
         f" AND (src_addr, dst_addr) GLOBAL IN (SELECT src_addr, dst_addr FROM {table} WHERE {LESS}) AND ({keys}) GLOBAL IN {less}"

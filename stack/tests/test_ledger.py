@@ -32,7 +32,7 @@ def test_what_was_taken_is_no_loss() -> None:
     assert found == {
         "ipfix 192.0.2.1 domain 0: 1 were unreadable (bad template)": True,
         "ipfix 192.0.2.1 domain 0: 4 running totals counted nothing: what came before them is unknown": True,
-        "ipfix 192.0.2.1 domain 0: 7 came twice and were stored once": False,
+        "ipfix 192.0.2.1 domain 0: 7 arrived twice and were stored once": False,
         "ipfix 192.0.2.1 domain 0: 3 records were stored at the time of their export: theirs was impossible": False,
     }
 

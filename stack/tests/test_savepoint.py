@@ -106,7 +106,7 @@ def test_the_jobs_stop_with_a_savepoint_even_if_their_answer_is_lost(
 
 def test_a_savepoint_that_fails_is_an_error(flink: Flink, stack: config.Stack) -> None:
     flink.failure = "org.apache.CompletionException: x\n\tat y\nCaused by: java.io.IOException: no space"
-    with pytest.raises(WeirError, match=r"the jobs go on: Caused by: java\.io\.IOException: no space"):
+    with pytest.raises(WeirError, match=r"the jobs keep running: Caused by: java\.io\.IOException: no space"):
         savepoint.stop(stack)
 
 

@@ -174,7 +174,7 @@ def test_services_are_given_the_configuration_file(home: Path) -> None:
 
 
 def test_only_jobs_that_ended_with_a_savepoint_stay_down(home: Path) -> None:
-    """Started again by the supervisor, they would go on from a checkpoint that is older than the savepoint."""
+    """Started again by the supervisor, they would resume from a checkpoint that is older than the savepoint."""
     stack = config.Stack(config.Config(), home)
     supervisor = Supervisor(stack)
     supervisor._write(all_services(stack))

@@ -165,7 +165,7 @@ def test_raw_records_go_before_the_hourly_rows_of_their_time() -> None:
 
 
 def test_tables_that_hold_the_same_rows_lose_them_together() -> None:
-    """By age, too, although a removal or a restore may have made one of them anew."""
+    """By age, too, although a removal or a restore may have recreated one of them."""
     week = "2020-11-16"
     pair = [
         _partition("flows_hourly", week, written=NOW - 1200 * DAY_S),

@@ -1,10 +1,11 @@
 """Back the store up, and restore it: `weir backup` and `weir restore`.
 
 A backup holds the tables of one moment, and the state of the jobs at that moment (`jobs_state.py`): the jobs are paused
-while the tables are cloned. After a restore they go on from there. The migrations create views, dictionaries and functions again. A backup is the engine's own
-(BACKUP … TO Disk('backups', …)), so it works on any server with such a disk. It reads a snapshot (clones of all tables,
-which share the tables' files) and holds one extra table: the manifest, with the row count and a checksum of every
-table. The manifest verifies a restored copy in a second database before the copy replaces the store's tables.
+while the tables are cloned. After a restore they continue from there. The migrations create views, dictionaries and
+functions again. A backup is the engine's own (BACKUP … TO Disk('backups', …)), so it works on any server with such a
+disk. It reads a snapshot (clones of all tables, which share the tables' files) and holds one extra table: the manifest,
+with the row count and a checksum of every table. The manifest verifies a restored copy in a second database before the
+copy replaces the store's tables.
 """
 
 from __future__ import annotations
@@ -69,12 +70,14 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
         snapshot.drop(store, clones)
         try:
             with service.alone(stack):  # hourly rows and notes on them belong together
-                # Records that arrive meanwhile are at worst counted and not there: their hour is only rolled up again.
+                # Records that arrive meanwhile are at worst counted but absent: their hour is then just rolled up
+                # again.
                 tables = sorted(_tables(store, store.database), key=lambda table: table == "arrivals")
                 if "schema_migrations" not in tables:
                     raise WeirError(f"there is nothing to back up: {store.url} has no tables of Weir", status=1)
                 if "hours" in tables:
-                    # A restored table does not know the token of a block that a kill interrupted: it would take it twice.
+                    # A restored table does not know the token of a block that a kill interrupted: it would accept the
+                    # block twice.
                     hours.finish(store)
                     tables = [table for table in tables if not hours.is_staged(table)]
                 store.execute(f"CREATE DATABASE {clones} ENGINE = Atomic", database="")
@@ -102,7 +105,7 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
 
 def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = False, check: bool = False) -> Result:
     """Replace the contents of the store with the backup in `directory`; the jobs stop while it takes the tables' place,
-    and go on from their state in the backup.
+    and resume from their state in the backup.
 
     force: replace the rows of a store that is not empty. check: only restore the backup into a second database, compare
     it with its manifest, and drop it again. If anything is wrong, the store stays as it was. Raises WeirError.
@@ -121,7 +124,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
         try:
             entries, checksum = _bring(store, directory, beside, stages)
             facts = jobs_state.verify(directory, checksum)
-            lines = [] if facts else ["It holds no state of the jobs: they go on from where they are."]
+            lines = [] if facts else ["It holds no state of the jobs: they continue from where they are."]
             if not check:
                 with _quiet(stack, stages):
                     if facts:
@@ -349,7 +352,7 @@ def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages
 
 
 def _put_back(store: ClickHouse, beside: str) -> None:
-    """Put the store's own tables back in their places; nothing to do unless an exchange broke off."""
+    """Put the store's own tables back in their places; nothing to do unless an exchange was interrupted."""
     originals = _originals(store, beside)
     # The last exchange may be under way.
     while moved := _moved(store, originals):
@@ -364,7 +367,7 @@ def _put_back(store: ClickHouse, beside: str) -> None:
 
 
 def _moved(store: ClickHouse, originals: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Those in whose place is the one that was brought."""
+    """The tables that the restored ones have replaced."""
     here = _numbers(store, store.database)
     return [row for row in originals if here.get(row["name"]) == row["brought"]]
 

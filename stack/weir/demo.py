@@ -320,7 +320,7 @@ def _settle(stack: Stack, stages: Stages, since: int | None, until: int | None) 
     """Wait until every published record is stored; returns the ledger's rows of this run.
 
     `since` and `until` (seconds from 1970), if given, select intervals that begin between `since` less one interval and
-    `until`: an agent that goes on capturing always has records in transit.
+    `until`: an agent that keeps capturing always has records in transit.
     """
     what = "storing in ClickHouse"
     stages.begin(what)

@@ -3,8 +3,8 @@
 The engine, not a list, determines which columns can hold an address: by type (IPv6, IPv4, 16 octets, text, and arrays,
 maps and tuples of these). In texts, the command finds an address in every notation: IPv4, IPv6 short or long, mapped,
 with hyphens as in host names, reversed as in DNS names, or with a prefix length. Rows are removed whole. Aggregates
-that identify no host are kept, and so are rows that the law requires (`law` in `clickhouse/retention.yaml`), unless the
-command names them.
+that identify no host are kept, and so are rows that must be kept by law (`law` in `clickhouse/retention.yaml`), unless
+the command names them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RANGE = "weir_forget_"
 _FIRST, _LAST = f"(SELECT first FROM {_RANGE}.range)", f"(SELECT last FROM {_RANGE}.range)"
 #: No run takes this many seconds: an older range was left behind by a killed run.
 _LEFT_S = 7 * 86_400
-#: Tables whose rows the law requires.
+#: Tables whose rows must be kept by law.
 _LAW = frozenset(table for tier in retention.tiers().values() if tier.law for table in tier.tables)
 #: No log records these statements; a removal waits until it has ended on every replica. Tables of the system's logs
 #: have a hundred columns.
@@ -50,19 +50,19 @@ _SETTINGS = {
 _IPV4 = (r"([0-9]+(?:[.][0-9]+){3,})(?:/([0-9]{1,3}))?", r"([0-9]+(?:-[0-9]+){3,})()")
 _TAIL = r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})"
 _GROUPS = rf"(?:[0-9A-Fa-f]{{1,4}}::?){{1,7}}{_TAIL}?|::(?:[0-9A-Fa-f]{{1,4}}::?){{0,6}}{_TAIL}"
-#: At the begin of a word; within one; after a word that looks like a group, but is the begin of no address in use.
+#: At the start of a word; within one; after a word that looks like a group, but begins no address in use.
 _IPV6 = (
     rf"\\b({_GROUPS})(?:/([0-9]{{1,3}}))?",
     rf"({_GROUPS})(?:/([0-9]{{1,3}}))?",
     rf"\\b(?:[0-9A-Fa-f]{{1,3}}|[014-9A-Ea-e][0-9A-Fa-f]{{3}}):({_GROUPS})(?:/([0-9]{{1,3}}))?",
 )
-#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may stand before it.
+#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may precede it.
 _HYPHENED6 = r"((?:[23][0-9A-Fa-f]{3}|[fF][c-eC-E][0-9A-Fa-f]{2})(?:--?[0-9A-Fa-f]{1,4}\\b){1,7}(?:--)?)()"
 _REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]in-addr[.]arpa"
 _REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
 
 
-#: A table with more columns of texts than this, as the system's logs have, is first searched in all of them at once: the
+#: A table with more text columns than this, as the system's logs have, is first searched in all of them at once: the
 #: engine needs longer to understand a condition for each of them than to search a small table.
 _MANY_TEXTS = 16
 
@@ -86,7 +86,7 @@ class Found:
 
     @property
     def law(self) -> bool:
-        """Whether the law requires the table's rows."""
+        """Whether the table's rows must be kept by law."""
         return self.table.rpartition(".")[2].removesuffix("_local") in _LAW
 
 
@@ -159,7 +159,7 @@ def table(found: list[Found]) -> Table:
 
 
 def kept(found: list[Found], days: float) -> str:
-    """One sentence on the rows that the law requires; empty if there are none."""
+    """One sentence on the rows that must be kept by law; empty if there are none."""
     if not found:
         return ""
     tables = ", ".join(one.table for one in found)
@@ -338,7 +338,7 @@ def _may_match(store: ClickHouse, own: str, table: str, columns: list[Column]) -
 
 
 def _with_rows(store: ClickHouse) -> set[str]:
-    """The tables that have rows: to search the others costs as much as to search small ones."""
+    """The tables that have rows: searching the others costs as much as searching small ones."""
     rows = store.rows("SELECT DISTINCT database, table FROM system.parts WHERE active", database="", **_SETTINGS)
     return {f"{_quoted(row['database'])}.{_quoted(row['table'])}" for row in rows}
 

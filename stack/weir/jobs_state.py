@@ -66,7 +66,7 @@ def left(stack: Stack) -> bool:
 def held(stack: Stack, stages: Stages, *, pause: bool) -> Iterator[State | str]:
     """Keep the jobs stopped meanwhile; yields their state, or a line that says why the backup has none.
 
-    Raises WeirError if running jobs do not stop with a savepoint; they then go on.
+    Raises WeirError if running jobs do not stop with a savepoint; they then keep running.
     """
     if not pause:
         yield "the jobs were not paused"
@@ -79,7 +79,7 @@ def held(stack: Stack, stages: Stages, *, pause: bool) -> Iterator[State | str]:
     if "flink" in states and states["flink"].word in _ALIVE:
         if stack.config.flink.resume != "latest":
             raise WeirError(
-                f"the jobs would not go on from a savepoint: flink.resume is '{stack.config.flink.resume}'",
+                f"the jobs would not resume from a savepoint: flink.resume is '{stack.config.flink.resume}'",
                 hint="set it to latest, or use --no-pause",
             )
         with _paused(stack, supervisor, stages) as path:
@@ -117,7 +117,7 @@ def _paused(stack: Stack, supervisor: Supervisor, stages: Stages) -> Iterator[Pa
             stages.note("jobs", "start again")
             supervisor.start(flink)
             supervisor.wait(flink)
-    stages.done("jobs", f"paused for {time.monotonic() - begin:.1f} s; they go on from {path.name}")
+    stages.done("jobs", f"paused for {time.monotonic() - begin:.1f} s; they resume from {path.name}")
 
 
 def _settle(stack: Stack) -> State | None:
@@ -215,7 +215,7 @@ def _damaged(name: str) -> WeirError:
 
 
 def prepare(stack: Stack, directory: Path, facts: Facts) -> list[str]:
-    """Copy the state of a backup beside that of the stopped jobs; returns what cannot be read again, in lines."""
+    """Copy the state of a backup beside that of the stopped jobs; returns lines on what cannot be read again."""
     new = _beside(stack)
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -255,13 +255,13 @@ def _is_another(facts: Facts, cluster: str | None) -> bool:
 
 
 def _compared(stack: Stack, facts: Facts, cluster: str | None) -> list[str]:
-    """What Kafka, with this id of its cluster (None: it does not answer), no longer has of the messages since the backup."""
+    """The messages since the backup that Kafka, with this cluster id (None: it does not answer), no longer has."""
     if cluster is None:
-        return [f"Kafka does not answer at {stack.brokers}: it is not known whether it still has every message."]
+        return [f"Kafka does not answer at {stack.brokers}: cannot tell whether it still has every message."]
     if _is_another(facts, cluster):
         return [
-            "Kafka is another one than that of the backup: the jobs read all that it has, and messages since the backup"
-            " that only the lost one had cannot be read again."
+            "Kafka is another one than that of the backup: the jobs read all that it has; what only the lost one"
+            " had received since the backup cannot be read again."
         ]
     lines = []
     begins = kafka.begins(stack.brokers)

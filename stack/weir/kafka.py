@@ -122,7 +122,7 @@ def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
 
 
 def cluster(brokers: str) -> str | None:
-    """The id of Kafka's cluster, which a new one has drawn anew; None if it does not answer."""
+    """The id of Kafka's cluster, drawn at random for each new one; None if it does not answer."""
     try:
         found: str | None = admin(brokers).list_topics(timeout=10).cluster_id
     except KafkaException:

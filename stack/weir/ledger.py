@@ -155,8 +155,8 @@ _TAKEN = {
     "time_clamped": "{name}: {count:,} records were stored at the time of their export: theirs was impossible",
     "clock_off": "{name}: {count:,} messages came from a clock that is far off; their times were corrected",
     "payload_octets": "{name}: {count:,} records count the payload's bytes only, and were stored as they are",
-    "repeated": "{name}: {count:,} came twice and were stored once",
-    "totals_forgotten": "{name}: {count:,} flows' running totals made room for others'",
+    "repeated": "{name}: {count:,} arrived twice and were stored once",
+    "totals_forgotten": "{name}: {count:,} flows' running totals were forgotten for newer ones",
 }
 #: Causes in `exporter_refused` of readable records that were not stored.
 _NOT_TAKEN = {
@@ -233,7 +233,7 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
     table = Table(header_style="bold", box=None, pad_edge=False, collapse_padding=True)
     for name in ("time", "probe", "w", "state"):
         table.add_column(name, no_wrap=True)
-    # Rows add up with the packets that waited from one interval to another; mostly there are none.
+    # Rows add up only with the packets that waited from one interval to the next; usually there are none.
     shown = {name: field for name, field in _AMOUNTS.items() if name != "waited" or any(row[field] for row in rows)}
     for name in shown:
         table.add_column(name, justify="right", no_wrap=True)

@@ -15,7 +15,7 @@ from weir.errors import WeirError
 
 #: The engine refuses to drop tables of more than 50 GB unless told otherwise.
 DROP_ANY = {"max_table_size_to_drop": "0", "max_partition_size_to_drop": "0"}
-#: A table that a migration fills from another, before they change places.
+#: A table that a migration fills from another, before the two are swapped.
 _COPY = re.compile(r"INSERT INTO (\w+)_anew\b.*\bFROM \1\b", re.DOTALL)
 #: Refuses all rows: its name tells a writer why.
 _HOLD = "weir_migrate_copies_this_table"
@@ -24,15 +24,16 @@ Said = Callable[[str], None]
 
 
 def run(store: ClickHouse, sql: str, said: Said) -> None:
-    """Run a statement, however long it takes and however large the tables are that it drops. said: told each second how far
-    it is. While a table is copied, the store refuses new rows for it, which would be missing in the copy; writers try again.
+    """Run a statement, however long it takes and however large the tables are that it drops. said: called each second
+    with the progress. While a table is copied, the store refuses new rows for it, which would be missing in the copy;
+    writers try again.
     """
     copied = _COPY.match(sql)
     if not copied:
         _run(store, sql, said)
         return
     table = copied[1]
-    # A migration that broke off may have left it, and a table that was made like it has it.
+    # An interrupted migration may have left it, and a table created like this one has it.
     store.execute(f"ALTER TABLE {table}_anew DROP CONSTRAINT IF EXISTS {_HOLD}")
     store.execute(f"ALTER TABLE {table} ADD CONSTRAINT IF NOT EXISTS {_HOLD} CHECK 0 = 1")
     try:

@@ -62,9 +62,9 @@ def migrate(
 ) -> list[str]:
     """Apply new migrations and views, on every node if a cluster is named; returns the names of those applied.
 
-    all_views: create views again even if they have not changed, because a restore brings back only tables. said: told how far a
-    long statement is; `clickhouse` needs patience for it. Raises WeirError if the store has other migrations than `folder`, or if a
-    statement fails.
+    all_views: create views again even if they have not changed, because a restore brings back only tables. said: called
+    with the progress of a long statement; `clickhouse` needs patience for it. Raises WeirError if the store has other
+    migrations than `folder`, or if a statement fails.
     """
     (_, first), *found = compiled(clickhouse.database, cluster, folder)
     known = checksums(clickhouse, clickhouse.database)

@@ -295,7 +295,7 @@ def _read(
     return [
         _report(row)
         for row in _rows(store, columns, parts, order)
-        # Of IPv6 subscribers the destination that saw it is the translated one (NAT64).
+        # For IPv6 subscribers, the destination that saw it is the translated one (NAT64).
         if to is None
         or to in (_plain(row["destination"]), _embedded(row["destination"]), _plain(row["seen"]))
         or not _plain(row["destination"])
@@ -328,7 +328,8 @@ def _read_inwards(store: ClickHouse, wanted: Who, when: str, order: str, back: d
 
 
 def _rows(store: ClickHouse, columns: str, parts: list[str], order: str) -> list[dict[str, Any]]:
-    """The nearest events that meet all conditions in `parts`, with these columns beside those that every report has."""
+    """The nearest events that meet all conditions in `parts`, with these columns in addition to those that every report
+    has."""
     rows = store.rows(
         "SELECT toUnixTimestamp64Milli(event_at) AS ms, toString(event) AS event, protocol, user_name,"
         f" toString(exporter_addr) AS exporter, {columns}"

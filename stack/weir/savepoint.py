@@ -1,4 +1,4 @@
-"""Stop the jobs with a savepoint: their state at one moment, from which another version of them goes on."""
+"""Stop the jobs with a savepoint: their state at one moment, from which another version of them continues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 from weir.config import Stack
 from weir.errors import WeirError
 
-#: Seconds that a savepoint may take: its barrier waits while the store does not take rows.
+#: Seconds that a savepoint may take: its barrier waits while the store does not accept rows.
 PATIENCE = 600
 
 
@@ -22,7 +22,8 @@ class Unfinished(WeirError):
 def stop(stack: Stack, patience: float = PATIENCE) -> Path:
     """Stop the jobs once a savepoint is complete; returns its folder.
 
-    Raises WeirError if no job runs, or if the savepoint fails; the jobs then go on. Raises Unfinished if it takes too long.
+    Raises WeirError if no job runs, or if the savepoint fails; the jobs then keep running. Raises Unfinished if it
+    takes too long.
     """
     folder = stack.data / "flink"
     before = _complete(folder)
@@ -36,7 +37,8 @@ def stop(stack: Stack, patience: float = PATIENCE) -> Path:
             answer = {}  # The jobs' process ends with the job, and its answer may be lost.
         if cause := (answer.get("operation") or {}).get("failure-cause"):
             lines = [line for line in str(cause.get("stack-trace", cause)).splitlines() if "Exception" in line]
-            raise WeirError(f"no savepoint, and the jobs go on: {lines[-1].strip() if lines else cause}", status=1)
+            said = lines[-1].strip() if lines else cause
+            raise WeirError(f"no savepoint, and the jobs keep running: {said}", status=1)
         if made := _complete(folder) - before:
             return made.pop()
         time.sleep(0.2)

@@ -178,7 +178,7 @@ class Plan:
             "one machine suffices"
             if self.machines == 1
             else f"machines: {self.machines} of {MACHINE_CORES} cores and {octets(MACHINE_OCTETS)}; "
-            "twice as many if everything is to have a copy",
+            "twice as many if everything is replicated",
         ]
         console.print("\n".join(lines), highlight=False, soft_wrap=True)
 

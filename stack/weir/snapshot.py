@@ -64,7 +64,7 @@ def drop_left(stack: Stack, store: ClickHouse) -> list[str]:
 
 
 def _ownerless(store: ClickHouse) -> list[str]:
-    """The copies, if nobody holds the lock, that nobody needs."""
+    """The copies that nobody needs, if nobody holds the lock."""
     listed = ", ".join(f"'{name}'" for name in names(store.database))
     rows = store.rows(
         f"SELECT name FROM system.databases WHERE name IN ({listed}) AND name NOT IN"

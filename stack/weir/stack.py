@@ -85,7 +85,7 @@ def bring_up(
 
 def upgrade(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
     """Replace the running services of another version: their jobs stop with a savepoint, from which those of this
-    version start. Raises WeirError; without a savepoint everything goes on as before.
+    version start. Raises WeirError; without a savepoint everything continues as before.
     """
     stages.begin("savepoint")
     path = savepoint.stop(stack)
@@ -155,7 +155,7 @@ def retire(stack: Stack, name: str) -> list[str]:
     )
     if not known:
         raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
-    # Last the row, so that an interrupted removal can be repeated.
+    # The row comes last, so that an interrupted removal can be repeated.
     deleted = kafka.delete_topics(stack.brokers, name)
     undeclare(stack.brokers, name)
     store.execute(f"ALTER TABLE probes DELETE WHERE probe = '{name}' SETTINGS mutations_sync = 2")

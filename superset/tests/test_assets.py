@@ -36,7 +36,7 @@ TIMELESS = {*SMALL, "host_days"}
 
 
 def test_the_filters_page_knows_the_fixed_sets() -> None:
-    """A set that every agent or collector counts is not one to begin with."""
+    """A set that every agent or collector counts is not a good first choice."""
     sql = next(thing["sql"] for thing in DATASETS.values() if thing["table_name"] == "filters")
     excluded = re.search(r"counter_set NOT IN \((.*?)\)", sql)
     schema = (weir_assets.FOLDER.parents[1] / "schemas/counters.proto").read_text()

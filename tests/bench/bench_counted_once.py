@@ -1,5 +1,5 @@
-"""Price of counting a flow once at every age: octets of a record and CPU, with 5 and with 80 % of the flows seen by two or
-three probes.
+"""Cost of counting a flow once at every age: octets of a record and CPU, with 5 and with 80 % of the flows seen by two
+or three probes.
 
 `make bench-counted-once`, some minutes. The same blocks go into two databases of one store: into one where a view fills
 the hourly rows at the insert, so that no row is marked as a duplicate, and into one as it is, whose hourly rows are

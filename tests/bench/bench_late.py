@@ -1,5 +1,5 @@
-"""Price of records that come after their hour was rolled up: CPU of the correction, from late records and their flows, and
-from the whole hour.
+"""Cost of records that arrive after their hour was rolled up: CPU of the correction, from late records and their flows,
+and from the whole hour.
 
 `make bench-late`, some minutes. An hour of records of four probes is stored and rolled up but for the late ones, which
 then follow: single records of the whole hour, or all that one probe saw in five minutes. CPU time of the whole process,

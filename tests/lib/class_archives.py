@@ -14,7 +14,7 @@ from weir.demo_traffic import write_capture
 
 
 def main() -> None:
-    """Run a stack on a small capture, and let Java write which classes it has loaded."""
+    """Run a stack on a small capture, and let Java record the classes that it loads."""
     os.environ["WEIR_CLASS_ARCHIVES"] = "record"
     with RunningStack() as stack, tempfile.TemporaryDirectory(prefix="weir-") as folder:
         capture = Path(folder) / "any.pcap"

@@ -1,4 +1,4 @@
-"""A stack under test, and helpers to inspect it and to damage it."""
+"""A stack under test, and helpers to inspect and damage it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENVIRONMENT = {"WEIR_VENVS": str(BUILT / "venvs"), "WEIR_KAFKA_JARS": str(BUILT 
 FOLDER = "WEIR_TEST_FOLDER"
 #: The environment variable that names the folder of a run's logs.
 LOGS = "WEIR_TEST_LOGS"
-#: Tests beside other work may take so many times as long.
+#: Tests alongside other work may take this many times as long.
 PATIENCE = 4
 #: How many seeds `make test` runs of tests that have more; `make test-long` runs all (`WEIR_SEEDS=100`).
 SEEDS = int(os.environ.get("WEIR_SEEDS", "1"))
@@ -337,7 +337,7 @@ class RunningStack:
 
 
 class LoneStore(RunningStack):
-    """Settings of a stack of which only the store runs."""
+    """Settings of a stack that runs only the store."""
 
     process: subprocess.Popen[bytes]
 
@@ -418,7 +418,7 @@ def before_each_statement(act: Callable[[str], None]) -> Iterator[None]:
 
 
 def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str], None]:
-    """Act before the first statement that begins so, once another was sent that begins with `after`."""
+    """Act before the first statement that begins so, once another that begins with `after` was sent."""
     seen, done = not after, False
 
     def at(sql: str) -> None:

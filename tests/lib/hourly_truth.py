@@ -276,7 +276,7 @@ def check(store: ClickHouse, records: list[Record]) -> None:
     if listed["hosts"]:
         for name, sums in listed.items():
             assert sums == {key: row for key, row in wanted[name].items() if any(row)}, name
-    # The view on the raw records agrees, figure by figure, where it does not leave out a direction.
+    # The view on the raw records agrees, figure by figure, except where it leaves out a direction.
     view = store.rows(
         "SELECT probe, sum(o.fwd_octets) AS n FROM v_observations AS o WHERE canonical AND probe NOT LIKE '%half' GROUP BY probe ORDER BY probe"
     )

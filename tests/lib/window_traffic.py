@@ -303,7 +303,7 @@ def traffic(chance: random.Random, flows: int = 200) -> list[Seen]:
 
 def _address(places: tuple[str, ...], chance: random.Random, version: int) -> str:
     place = chance.choice([one for one in places if (":" in one) == (version == 6)])
-    # A few hosts have most flows, as in real traffic.
+    # A few hosts have most of the flows, as in real traffic.
     return place + str(1 + min(chance.randrange(250), chance.randrange(250), chance.randrange(250)))
 
 

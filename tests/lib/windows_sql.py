@@ -218,7 +218,8 @@ def _hosts(first: int, last: int, window: int, answer: int) -> dict[str, str]:
                    sumIf(packets_sent + packets_received, okey != 0 AND tcp) AS overflow_tcp_packets{own}
             FROM (SELECT *, protocol = 6 AND NOT one_way AS tcp FROM ends WHERE scope != 'customer')
             GROUP BY w, scope, probe, host""",
-        # A SYN is judged in the window in which its answer's timeout ends; the answer may come until that window's end.
+        # A SYN is judged in the window in which its answer's timeout ends; the answer may arrive until that window's
+        # end.
         "attempts": f"""
             SELECT w AS tried, if(first < {edge}, w, w + {window}) AS judged,
                    probe, src_addr, dst_addr, src_port, dst_port, protocol, src_customer, src_at_site, src_national

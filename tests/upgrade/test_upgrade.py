@@ -86,14 +86,14 @@ def windows(stack: RunningStack, probe: str) -> dict[str, tuple[object, object]]
 
 
 def stop_and_start(stack: RunningStack, weir: list[str], old: dict[str, str]) -> None:
-    """`weir down` of the earlier version, `weir up` of this one: the jobs go on from their newest checkpoint."""
+    """`weir down` of the earlier version, `weir up` of this one: the jobs resume from their newest checkpoint."""
     done = run([*weir, "down"], old, 300)
     assert done.status == 0, done.out + done.err
     stack.bring_up()
 
 
 def upgrade(stack: RunningStack, _weir: list[str], _old: dict[str, str]) -> None:
-    """`weir upgrade` of this version, while all is running: the jobs go on from a savepoint."""
+    """`weir upgrade` of this version, while all is running: the jobs resume from a savepoint."""
     done = stack.weir("upgrade", timeout=600)
     assert done.status == 0, done.out + done.err
     (savepoint,) = (stack.home / "data/flink").glob("savepoint-*/_metadata")

@@ -94,9 +94,11 @@ impl NotInspected {
     /// The cause in plain words.
     pub fn meaning(self) -> &'static str {
         match self {
-            NotInspected::Overload => "too many of the packets would have been inspected, as when each begins a flow",
-            NotInspected::PoolFull => "as many flows were being inspected as may be at once",
-            NotInspected::Displaced => "idle while others waited, it lost its place to one of them",
+            NotInspected::Overload => {
+                "too large a share of packets would have been inspected, as when each begins a flow"
+            }
+            NotInspected::PoolFull => "the maximum number of flows was already being inspected",
+            NotInspected::Displaced => "the flow was idle while others waited, and lost its place to one of them",
         }
     }
 }

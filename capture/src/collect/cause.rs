@@ -55,8 +55,8 @@ pub enum Refusal {
     Absurd,
     /// Records that count only payload octets (IE 231, 232), used unchanged.
     PayloadOctets,
-    /// Totals and events that an earlier record may have reported: it came before the collector restarted, or before it
-    /// forgot their flow. They count nothing; later totals of the flow count from there.
+    /// Totals and events that an earlier record may have reported: it arrived before the collector restarted, or before
+    /// it forgot their flow. They count nothing; later totals of the flow count from there.
     MayBeRepeated,
     /// Flows whose last totals were forgotten for newer ones.
     TotalsForgotten,
@@ -106,7 +106,7 @@ impl Refusal {
             Refusal::Truncated => "datagrams and messages that end before their headers or records do",
             Refusal::BadLength => "sets, samples and messages with an impossible length",
             Refusal::UnknownSet => "sets with a reserved id",
-            Refusal::BadTemplate => "templates that are cut, empty, too long, or of an id that data cannot have",
+            Refusal::BadTemplate => "templates that are cut, empty, too long, or with an id that data cannot have",
             Refusal::UnknownTemplate => {
                 "data sets whose template did not come in time, or dropped when too many waited"
             }

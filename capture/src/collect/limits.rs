@@ -32,7 +32,7 @@ pub struct DecodeLimits {
 }
 
 impl DecodeLimits {
-    /// Correction to add to the times of an exporter whose clock is behind by so many ms: none if it is nearly right.
+    /// Correction to add to the times of an exporter whose clock is behind by this many ms: none if it is nearly right.
     pub fn correction_ms(&self, behind_ms: i64) -> i64 {
         if behind_ms.saturating_abs() > self.clock_error_ms { behind_ms } else { 0 }
     }

@@ -44,7 +44,7 @@ impl FromStr for Listen {
             return Ok(Listen(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
         }
         text.parse().map(Listen).map_err(|_| {
-            format!("'{text}' is no address to listen on: write :2055, 192.0.2.1:2055 or [2001:db8::1]:2055")
+            format!("'{text}' is not an address to listen on: write :2055, 192.0.2.1:2055 or [2001:db8::1]:2055")
         })
     }
 }
@@ -93,7 +93,7 @@ pub struct Ports {
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
-    /// Connections that broke off or were closed, by cause.
+    /// Connections that were lost or closed, by cause.
     refused: Causes,
 }
 
@@ -105,7 +105,7 @@ impl Ports {
     pub fn open(udp: &[Listen], tcp: &[Listen]) -> anyhow::Result<Ports> {
         let udp = udp.iter().map(|listen| {
             let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
-            // The system may give less, which is no error.
+            // The system may grant less, which is not an error.
             let _ = socket.set_recv_buffer_size(BUFFER);
             Ok(UdpSocket::from(socket))
         });
@@ -152,7 +152,7 @@ impl Ports {
         self.most_streams = most;
     }
 
-    /// Makes room for another connection: of the address that has most, the one that was silent longest is closed.
+    /// Makes room for another connection: closes the longest silent one of the address that has the most.
     fn make_room(&mut self) {
         if self.streams.len() < self.most_streams {
             return;

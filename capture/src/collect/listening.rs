@@ -41,8 +41,8 @@ const GRACE_MS: i64 = 200;
 const MOST_BEHIND: i64 = 60;
 /// How far before the open interval records may reach, ms: as long as the ledger keeps intervals in detail.
 const OLDEST_MS: i64 = 3_600_000;
-/// A clock that deviates by more from the steady one was set, ms. A datagram that comes more after the latest look at the
-/// clock, or before it, waits for another look.
+/// A clock that deviates by more from the steady one was set, ms. A datagram that arrives later than that after the
+/// latest look at the clock, or before it, waits for another look.
 const CLOCK_SET_MS: i64 = 20;
 /// How long a stopping worker still reads datagrams that had arrived.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -182,7 +182,7 @@ impl<I: Input> Listening<I> {
     }
 
     /// Returns the host's clock, ms. Where it was set, moves remembered times with it; where it was set back before the
-    /// open interval, closes that, and begins a new epoch, in which times may come again.
+    /// open interval, closes that, and begins a new epoch, in which times may repeat.
     fn follow_clock(&mut self) -> anyhow::Result<i64> {
         let (now_ms, ahead_ms) = self.clocks();
         let by_ms = ahead_ms - self.ahead_ms;
@@ -267,7 +267,7 @@ impl<I: Input> Listening<I> {
         Ok(more
             | heard.unwrap_or_else(|error| {
                 if self.throttle.allow(&error.to_string()) {
-                    tracing::warn!("cannot listen: {error}; tried again");
+                    tracing::warn!("cannot listen: {error}; trying again");
                 }
                 std::thread::sleep(PATIENCE);
                 false

@@ -43,7 +43,7 @@ impl CollectMetrics {
             ),
             early: metrics.by(["worker"]).register(
                 "handed_over_early",
-                "Times that flows were published before their interval ended because limits.max_records_per_interval was reached",
+                "How often flows were published before their interval ended because limits.max_records_per_interval was reached",
             ),
         }
     }
@@ -60,7 +60,7 @@ impl CollectMetrics {
         }
     }
 
-    /// Times that a worker's table was full.
+    /// How often a worker's table was full.
     pub fn handed_over_early(&self, worker: u32) -> Counter {
         self.early.of([&worker])
     }

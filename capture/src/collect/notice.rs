@@ -330,7 +330,7 @@ mod tests {
         let [Notice::Counters(told)] = &notices.take()[..] else { panic!() };
         assert_eq!((told.in_octets, told.out_octets, told.in_packets, told.out_packets), (9, 500, 21, 2));
         assert_eq!((told.span_ms, told.in_errors, told.interface), (30_000, 1, 3));
-        // The device started anew, and then went on.
+        // The device restarted, and then continued.
         let anew = InterfaceCounters { octets: [10, 10], packets: [1, 1], ..first };
         notices.counters(&exporter(), &anew, 61_000);
         assert_eq!(notices.take(), []);

@@ -92,15 +92,14 @@ impl CollectOutcome {
         }
         let lost = self.counts.losses.lost + self.counts.samples.lost;
         if lost > 0 {
-            text += &format!("  lost before they came, by sequence numbers: {lost}\n");
+            text += &format!("  lost before arrival, by sequence numbers: {lost}\n");
         }
         let (packets, records) = (self.counts.exporter_drops, self.counts.exporter_records_dropped);
         if packets + records > 0 {
-            text += &format!("  dropped by exporters, as they say: {packets} packets, {records} records\n");
+            text += &format!("  dropped by exporters, as reported: {packets} packets, {records} records\n");
         }
         if self.without_sampling_rate > 0 {
-            text +=
-                &format!("  without a sampling rate, counted as they came: {} records\n", self.without_sampling_rate);
+            text += &format!("  without a sampling rate, counted unscaled: {} records\n", self.without_sampling_rate);
         }
         for (name, count) in self.causes() {
             text += &format!("  {name}: {count}\n");
@@ -157,9 +156,9 @@ mod tests {
         outcome.nprobe_messages = BTreeMap::from([("flow", 8), ("hello", 9)]);
         let expected = [
             "besides flows: 0 events of translation, 3 samples of interfaces' counters",
-            "lost before they came, by sequence numbers: 7",
-            "dropped by exporters, as they say: 1 packets, 4 records",
-            "without a sampling rate, counted as they came: 6 records",
+            "lost before arrival, by sequence numbers: 7",
+            "dropped by exporters, as reported: 1 packets, 4 records",
+            "without a sampling rate, counted unscaled: 6 records",
             "nProbe's messages: 8 flow, 9 hello",
         ];
         assert_eq!(lines(&outcome), expected);

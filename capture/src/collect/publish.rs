@@ -80,7 +80,7 @@ impl CollectPublisher {
         self.messages.identity().worker
     }
 
-    /// Goes into the run's next epoch, whose messages are numbered from 0 and whose sums begin at 0.
+    /// Enters the run's next epoch, whose messages are numbered from 0 and whose sums begin at 0.
     pub fn begin_epoch(&mut self, run: &RunState) {
         let before = self.messages.identity().epoch;
         self.messages.begin_epoch(run.epoch_after(before));
@@ -95,7 +95,7 @@ impl CollectPublisher {
     /// Publishes the flows of one interval: the open one or an earlier one.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let start_ms = flows.start_ms.max(0) as u64;
         let mut here = Since::default();
@@ -128,7 +128,7 @@ impl CollectPublisher {
     /// Publishes exporters' reports other than flows, in batches of the open interval.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn notices(&mut self, start_ms: i64, notices: &[Notice], sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut batches = 0;
         for (at, notice) in notices.iter().enumerate() {
@@ -152,7 +152,7 @@ impl CollectPublisher {
     /// been published.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn close(&mut self, closing: CollectClosing, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut since = std::mem::take(&mut self.since);
         let own = since.remove(&closing.start_ms).unwrap_or_default();

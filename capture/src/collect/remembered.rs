@@ -89,8 +89,8 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
         }
     }
 
-    /// Makes room for one more entry of a sender: among its own if it has too many; else it drops the sender with most
-    /// entries, or, of too many senders, the one with fewest.
+    /// Makes room for one more entry of a sender: among its own if it has too many; else it drops the sender with the
+    /// most entries, or, if there are too many senders, the one with the fewest.
     fn make_room(&mut self, sender: &Address, now_ms: i64) -> Result<(), Full> {
         if let Some(of) = self.senders.get_mut(sender).filter(|of| of.known.len() >= MOST_OF_ONE) {
             if now_ms.saturating_sub(of.searched_ms) < SEARCH_EVERY_MS {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!((refused, all.count), (MOST - MOST_OF_ONE, MOST_OF_ONE + 1));
         assert_eq!(all.keep(&sender(1), 7, 2, "c"), Ok(Some((0, "a"))));
         assert_eq!(all.keep(&sender(2), 7, 2, "d"), Ok(Some((1, "b"))), "those that it has go on");
-        // When a third sender comes, the one with most entries of the two loses them.
+        // When a third sender appears, the one of the two with more entries loses them.
         (0..MOST_OF_ONE as u32 - 1).for_each(|key| _ = all.keep(&sender(3), key, 2, "e"));
         assert_eq!((all.count, all.forgotten()), (MOST, 0));
         assert_eq!(all.keep(&sender(4), 0, 2, "f"), Ok(None));

@@ -73,19 +73,19 @@ pub struct NprobeArgs {
 
 /// nProbe options without a counterpart in this agent, with their replacements.
 const NOT_SUPPORTED: &[(&str, &str)] = &[
-    ("-3", "collecting other exporters' flows is not this command's: leave it out"),
-    ("--collector-port", "collecting other exporters' flows is not this command's: leave it out"),
-    ("-f", "filter what is captured by [filters] in weir-probe.toml, which counts and drops nothing"),
-    ("--bpf-filter", "filter what is captured by [filters] in weir-probe.toml, which counts and drops nothing"),
-    ("-P", "records go to files by `weir-probe read --to jsonl`"),
+    ("-3", "this command collects no flows from exporters: use `weir-probe collect`"),
+    ("--collector-port", "this command collects no flows from exporters: use `weir-probe collect`"),
+    ("-f", "use [filters] in weir-probe.toml, which count matching packets and drop none"),
+    ("--bpf-filter", "use [filters] in weir-probe.toml, which count matching packets and drop none"),
+    ("-P", "to write records to files, use `weir-probe read --to jsonl`"),
     ("-S", "every packet is metered: leave it out"),
     ("--sample-rate", "every packet is metered: leave it out"),
-    ("-G", "run it by its systemd unit: see docs/how-to/run-as-a-service.md"),
-    ("--daemon-mode", "run it by its systemd unit: see docs/how-to/run-as-a-service.md"),
+    ("-G", "run it as a systemd unit: see docs/how-to/run-as-a-service.md"),
+    ("--daemon-mode", "run it as a systemd unit: see docs/how-to/run-as-a-service.md"),
     ("--ntopng", "use --zmq tcp://*:5556"),
     ("--elastic", "send to Kafka (--kafka) and read from there"),
     ("--mysql", "send to Kafka (--kafka) and read from there"),
-    ("--clickhouse", "the stack stores in ClickHouse: see the tutorial"),
+    ("--clickhouse", "the stack stores records in ClickHouse: see the tutorial"),
     ("--tcp", "send to Kafka (--kafka) and read from there"),
 ];
 

@@ -229,7 +229,7 @@ impl Input {
                 };
                 let outcomes = with.run(feed)?;
                 if stop.load(Ordering::Relaxed) {
-                    // More input may never come, so do not wait for the reader.
+                    // More input may never arrive, so do not wait for the reader.
                     return Ok(Done { outcomes, packets: None, broken: false });
                 }
                 let ended = reading.join().map_err(|_| anyhow!("reading failed; the message above says where"))?;

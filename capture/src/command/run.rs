@@ -174,7 +174,7 @@ pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
     });
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(capture::join).collect();
     let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
-    // The agent has counted and logged the records that exports gave up; the capture has not failed.
+    // The agent has counted and logged the records that exports dropped; the capture has not failed.
     if let Err(error) = exports.finish(Some(PATIENCE_OF_EXPORTS)) {
         tracing::warn!("{error:#}");
     }
@@ -259,7 +259,7 @@ fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
                 tracing::warn!("{key} changed in {}: the new value applies after a restart", path.display());
             }
             reload.set(Settings { meter, packets: config.packets });
-            tracing::info!("read {} again: it applies from the next interval on", path.display());
+            tracing::info!("reloaded {}: it applies from the next interval on", path.display());
         }
         Err(error) => tracing::error!("{error:#}: the configuration is unchanged"),
     }

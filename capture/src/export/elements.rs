@@ -260,8 +260,8 @@ pub struct ExportTemplate {
 
 impl ExportTemplate {
     /// Reads a template as nProbe's `-T` has it: names after `%`, in any order, and `@NTOPNG@`. With `biflow` it
-    /// includes the counts of the other direction, named or not. An address element stands for the addresses of either
-    /// version, and a repeated name counts once.
+    /// includes the counts of the other direction, named or not. An address element stands for addresses of both IP
+    /// versions, and a repeated name counts once.
     ///
     /// # Errors
     /// If nProbe has no element of a given name (the error suggests the nearest one), or if no element remains.

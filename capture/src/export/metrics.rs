@@ -3,13 +3,13 @@
 use crate::metrics::{CounterBy, GaugeBy, declare_metrics};
 
 declare_metrics! {
-    /// Records sent and given up, by export.
+    /// Records sent and dropped, by export.
     pub struct ExportMetrics {
         records: CounterBy<1>, by ["export"] => "export_records", "Records sent, as the export's format counts them";
         messages: CounterBy<1>, by ["export"] => "export_messages", "Messages that an export sent";
         octets: CounterBy<1>, by ["export"] => "export_octets", "Octets of the messages that an export sent";
-        errors: CounterBy<1>, by ["export"] => "export_errors", "Times that an export could not connect or send";
-        shed: CounterBy<2>, by ["export", "cause"] => "export_records_shed", "Records that an export gave up, by cause";
+        errors: CounterBy<1>, by ["export"] => "export_errors", "Failed attempts of an export to connect or send";
+        shed: CounterBy<2>, by ["export", "cause"] => "export_records_shed", "Records that an export dropped, by cause";
         queue: GaugeBy<1>, by ["export"] => "export_queue_octets", "Octets that wait for an export";
     }
 }

@@ -1,4 +1,5 @@
-//! Exports of records, beside Kafka or instead of it: each export has a form, a bounded queue and a thread of its own.
+//! Exports of records, in addition to Kafka or instead of it: each export has a form, a bounded queue and a thread of
+//! its own.
 //!
 //! Workers put every message into the queue of each export; its thread decodes it and sends it in its form. A slow or
 //! absent collector delays nothing else: a live capture drops messages that find its queue full, and counts them; a
@@ -107,7 +108,7 @@ impl Exports {
         Ok(Exports { running })
     }
 
-    /// A sink for one worker that has these exports beside `main`.
+    /// A sink for one worker that has these exports in addition to `main`.
     pub fn sink(&self, main: Box<dyn Sink>) -> Box<dyn Sink> {
         if self.running.is_empty() {
             return main;
@@ -120,7 +121,7 @@ impl Exports {
     /// dropped before.
     ///
     /// # Errors
-    /// If records were given up, with their number.
+    /// If records were dropped, with their number.
     pub fn finish(self, patience: Option<Duration>) -> anyhow::Result<()> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut lost = Vec::new();
@@ -163,7 +164,7 @@ fn export(target: &mut dyn ExportTarget, queue: &Receiver<QueuedMessage>, shared
                 continue;
             }
             if let Err(error) = target.connect(false) {
-                account.failed(&error.context("it is tried again"));
+                account.failed(&error.context("trying again"));
                 next_try = Instant::now() + retry;
                 retry = (retry * 2).min(RETRY.1);
                 continue;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to wait for room in librdkafka's queue before giving a record up.
+/// How long to wait for room in librdkafka's queue before dropping a record.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A Kafka topic, and the form of the records for it.
@@ -48,10 +48,10 @@ pub struct ToKafka {
 pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, String>)> {
     let parts: Vec<&str> = text.split(';').map(str::trim).collect();
     let [brokers, topic, rest @ ..] = &parts[..] else {
-        bail!("{text:?} is no \"brokers;topic\", such as \"127.0.0.1:9092;flows\"");
+        bail!("{text:?} is not \"brokers;topic\", such as \"127.0.0.1:9092;flows\"");
     };
     if brokers.is_empty() || topic.is_empty() || rest.len() > 3 {
-        bail!("{text:?} is no \"brokers;topic[;acks;compression]\", such as \"127.0.0.1:9092;flows;1;snappy\"");
+        bail!("{text:?} is not \"brokers;topic[;acks;compression]\", such as \"127.0.0.1:9092;flows;1;snappy\"");
     }
     let is_acks = |text: &str| matches!(text, "-1" | "0" | "1" | "all");
     // One spelling has a topic for options before the acknowledgements; the agent sends no options.
@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> anyhow::Result<(String, String, BTreeMap<String, Str
             _ => matches!(*value, "none" | "gzip" | "snappy" | "lz4" | "zstd"),
         };
         if !known {
-            bail!("{value:?} in {text:?} is no {key}");
+            bail!("{value:?} in {text:?} is not a valid {key}");
         }
         properties.insert(key.to_owned(), (*value).to_owned());
     }

@@ -423,7 +423,7 @@ mod tests {
                 socket.set_rcvtimeo(20_000).unwrap();
                 socket.set_subscribe(b"").unwrap();
                 socket.connect(&to.address).unwrap();
-                // Reads nothing as long as the publisher goes on.
+                // Reads nothing as long as the publisher continues.
                 let mut before = 0;
                 loop {
                     std::thread::sleep(Duration::from_millis(100));

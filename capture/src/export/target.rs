@@ -57,12 +57,12 @@ impl Account {
         self.metrics.sent(&self.name, messages, records, octets as u64);
     }
 
-    /// Records given up so far.
+    /// Records dropped so far.
     pub fn lost(&self) -> u64 {
         self.shed.load(Ordering::Relaxed)
     }
 
-    /// Counts records that were given up.
+    /// Counts records that were dropped.
     pub fn shed(&self, cause: &'static str, records: u64) {
         if records == 0 {
             return;

@@ -147,7 +147,7 @@ impl FilterSets {
         for (set, expressions) in &sets {
             check_name(set).with_context(|| format!("filters.sets.{set:?}"))?;
             if FIXED_SETS.contains(&set.as_str()) {
-                bail!("filters.sets.{set}: every agent counts a set of this name already, choose another");
+                bail!("filters.sets.{set}: every agent already counts a set of this name; choose another");
             }
             for (label, expression) in expressions {
                 let line = expression.line.map_or_else(String::new, |line| format!("line {line}: "));

@@ -111,7 +111,7 @@ where
     let capture = move |closings, recycled| {
         // First, so that the kernel places the tables' memory near that processor.
         if let Some(cpu) = options.cpu {
-            host::pin_thread(cpu).with_context(|| format!("cannot keep a worker on processor {cpu}"))?;
+            host::pin_thread(cpu).with_context(|| format!("cannot pin a worker to processor {cpu}"))?;
         }
         Capture::new(source, options, closings, recycled)?.run()
     };

@@ -88,7 +88,7 @@ impl Destination {
             main?;
             return self.exports.finish(None);
         }
-        // The agent has counted and logged the records that exports gave up; they do not make a live capture fail.
+        // The agent has counted and logged the records that exports dropped; they do not make a live capture fail.
         if let Err(error) = self.exports.finish(patience) {
             tracing::warn!("{error:#}");
         }

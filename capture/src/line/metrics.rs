@@ -22,11 +22,11 @@ declare_metrics! {
         entries: GaugeBy<1>, by ["worker"] => "flow_table_entries", "Flows alive";
         capacity: GaugeBy<1>, by ["worker"]
             => "flow_table_capacity", "Flows that fit before the overflow ladder begins";
-        skipped: CounterBy<1>, by ["worker"] => "intervals_skipped", "Empty intervals passed over because time jumped";
+        skipped: CounterBy<1>, by ["worker"] => "intervals_skipped", "Empty intervals skipped because time jumped";
         unbalanced: CounterBy<1>, by ["worker"]
-            => "intervals_unbalanced", "Intervals whose sums did not agree: not 0 means a bug";
+            => "intervals_unbalanced", "Intervals whose sums did not agree: more than 0 means a bug";
         source_errors: CounterBy<1>, by ["worker"]
-            => "source_errors", "Times that the source failed and was tried again";
+            => "source_errors", "Failures of the source after which the agent tried again";
     }
 }
 

@@ -71,7 +71,7 @@ impl RunState {
         self.lock().now.epoch
     }
 
-    /// The epoch into which a worker goes that ends `epoch`, because the clock was set back: the first worker begins it,
+    /// The epoch that a worker enters when it ends `epoch` because the clock was set back: the first worker begins it,
     /// the others join it.
     pub fn epoch_after(&self, epoch: u64) -> u64 {
         let mut kept = self.lock();

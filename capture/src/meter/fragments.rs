@@ -57,7 +57,7 @@ pub struct Waiting {
     pub first_ms: i64,
     /// When the last came, ms.
     pub last_ms: i64,
-    /// Number of the newest interval in which one of them came.
+    /// Number of the newest interval in which one of them arrived.
     pub interval: i64,
 }
 
@@ -79,7 +79,7 @@ struct Entry {
 pub enum FragmentPlace {
     /// Immediately, with the ports filled in, together with the fragments that waited for it.
     Flow(Option<Waiting>),
-    /// Later, when its first fragment comes.
+    /// Later, when its first fragment arrives.
     Waits,
 }
 

@@ -147,7 +147,7 @@ mod tests {
         fn it_is_a_map(steps in proptest::collection::vec((0u64..40, any::<bool>()), 0..3000), spread in 0u32..33) {
             let mut index = Index::default();
             let mut map = HashMap::new();
-            // Few different upper halves: clusters, also around the end.
+            // Few distinct upper halves make clusters, some of which wrap around the end.
             let hash = |key: u64| (u64::MAX - (key << 61)).rotate_left(spread) ^ key << 33;
             for (number, (key, add)) in steps.into_iter().enumerate() {
                 let number = number as u32;

@@ -8,7 +8,7 @@ const SMALL: usize = 2 << 20;
 /// A vector aligned to a cache line: 64 octets on all supported processors.
 pub type Lines<T> = AVec<T, ConstAlign<64>>;
 
-/// An empty vector that never has to move for `capacity` elements.
+/// An empty vector that holds `capacity` elements without reallocating.
 pub fn reserve<T>(capacity: usize) -> Vec<T> {
     let vector = Vec::with_capacity(capacity);
     advise_huge(vector.as_ptr(), vector.capacity());

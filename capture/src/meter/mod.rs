@@ -60,7 +60,7 @@ pub struct MeterOptions {
 }
 
 impl MeterOptions {
-    /// Memory for the flows of one IP version and their records, beside those of the other version.
+    /// Memory for the flows of one IP version and their records, in addition to those of the other version.
     #[inline]
     fn room_beside<K: Compact>(&self, other: &FlowTable<K>, records: usize) -> Room<impl Fn() -> usize> {
         let flow_memory = self.flow_memory;
@@ -92,7 +92,7 @@ pub struct ClosedInterval {
     pub filter_sets: Option<Arc<FilterSets>>,
     /// Empty intervals just before it that were skipped.
     pub skipped: u64,
-    /// The clock stepped back after it: the next interval belongs to a new epoch, in which times may come again.
+    /// The clock stepped back after it: the next interval belongs to a new epoch, in which times may repeat.
     pub ends_epoch: bool,
 }
 
@@ -299,7 +299,7 @@ impl Meter {
             }
             self.set_current(next);
         }
-        // No flow may be older than its times can express, and its next packet may be of any time.
+        // No flow may be older than its times can express, and its next packet may have any time.
         let start_ns = self.open_start_ns().unwrap_or(now_ns);
         self.tick(start_ns);
         !self.closed.is_empty()

@@ -101,12 +101,12 @@ pub(super) const NONE: u32 = u32::MAX;
 /// waited for it.
 const MOST_OCTETS: u32 = u32::MAX - (1 << 22);
 
-/// Times up to this far from the interval's start are kept exactly: 12 days, in ms.
+/// Times within this distance of the interval's start are exact: 12 days, in ms.
 const EXACT_MS: i64 = 1 << 30;
 /// Steps in which later and earlier times are kept, ms; 32 bits then hold 139 years.
 const STEP_MS: i64 = 1 << 12;
 
-/// A time, ms after the interval's start, in 32 bits and in the same order: a packet may be late by any time.
+/// A time, ms after the interval's start, in 32 bits and in the same order: a packet may be late by any amount.
 #[inline]
 pub(super) fn packed_ms(ms: i64) -> i32 {
     let beyond = ms.saturating_sub(ms.clamp(-EXACT_MS, EXACT_MS));

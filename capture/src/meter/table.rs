@@ -117,7 +117,7 @@ impl<K: Compact> FlowTable<K> {
     /// A table for at most `capacity` flows; it forgets a flow after `idle_ms` without a packet.
     pub fn new(capacity: usize, idle_ms: i64) -> FlowTable<K> {
         FlowTable {
-            // This only reserves memory: pages are committed as flows come, and nothing ever moves.
+            // This only reserves memory: pages are committed as flows arrive, and nothing ever moves.
             flows: memory::reserve_lines(capacity),
             free: Vec::new(),
             index: Index::default(),
@@ -185,7 +185,7 @@ impl<K: Compact> FlowTable<K> {
         apps: &mut Apps,
     ) -> Counted {
         let &Arriving { ip, sender, last_ns: time_ns, last_ms: now_ms, interval, start_ms, .. } = arriving;
-        // A late packet may be of any time; its flow is alive in the interval that it is counted in.
+        // A late packet may have any time; its flow is alive in the interval that it is counted in.
         let alive_ms = now_ms.max(start_ms);
         let now = alive_ms.wrapping_sub(self.base_ms) as u32;
         let flows = &self.flows;

@@ -5,8 +5,8 @@
 //! *overtaken* it. "Soon" means within the handshake's round trip, or 3 ms if that is unknown, as in Wireshark; a hole
 //! that is filled later was a loss upstream of the probe.
 //!
-//! A segment far ahead may be out of the window, by an attacker or a broken device. It counts as part of the stream only
-//! once another one is near it.
+//! A segment far ahead may be out of the window, from an attacker or a broken device. It counts as part of the stream
+//! only once another one is near it.
 
 use super::key::{End, SYN_ACK};
 use crate::packet::{Tcp, tcp};
@@ -42,7 +42,7 @@ struct SegmentStream {
 #[derive(Clone, Debug, Default)]
 struct Disorder {
     holes: ArrayVec<Hole, HOLES>,
-    /// A segment far ahead, where it begins and ends, until the stream goes on elsewhere.
+    /// A segment far ahead, where it begins and ends, until the stream continues elsewhere.
     far: Option<(u32, u32)>,
 }
 
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, ack, 11, 51, 0)]), Some(2));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 110), (0, ack, 11, 161, 0)]), Some(2));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 30), (1, SYN_ACK, 50, 41, 0), (0, ack, 41, 51, 0)]), Some(2));
-        // The SYN was sent again just before its answer came: the last one counts.
+        // The SYN was sent again just before its answer arrived: the last one counts.
         let crossed = [(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 11, 0), (0, syn, 10, 0, 0), (0, ack, 11, 51, 0)];
         assert_eq!(rtt_ms(&crossed), Some(1));
         assert_eq!(rtt_ms(&[(0, syn, 10, 0, 0), (1, SYN_ACK, 50, 12, 0), (0, ack, 11, 51, 0)]), None);

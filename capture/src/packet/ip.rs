@@ -108,7 +108,7 @@ fn v6(data: &[u8], available: usize, ip: &mut IpPacket) -> Result<u32, Cause> {
         }
         if next == 44 {
             let (Some(place), Some(id)) = (be16(data, at + 2), be32(data, at + 4)) else { break };
-            // A fragment that is the whole datagram is no fragment (RFC 6946).
+            // A fragment that is the whole datagram is not a fragment (RFC 6946).
             ip.fragment = (place & 0xfff9 != 0).then_some(Fragment { id, offset: place >> 3, more: place & 1 != 0 });
         }
         let Some(&following) = data.get(at) else { break };

@@ -189,7 +189,7 @@ fn pseudowire(data: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Whether an Ethernet frame begins here that holds IP.
+/// Whether an Ethernet frame that holds IP begins here.
 fn holds_ip(data: &[u8], start: usize) -> bool {
     let mut at = start + 12;
     while let Some(VLAN | SERVICE_VLAN) = be16(data, at) {

@@ -98,7 +98,7 @@ impl Cause {
             Cause::NotIp => "no IP packet inside: ARP, LLDP, ...",
             Cause::Truncated => "the capture ends inside the link layer's or IP's fixed header",
             Cause::Malformed => "announced as IP, but the version or the header's length is impossible",
-            Cause::LinkType => "of a link type that is not understood, in a capture file with several",
+            Cause::LinkType => "of an unsupported link type, in a capture file with several",
             Cause::OwnExport => "the agent's own packets to or from Kafka",
         }
     }
@@ -228,7 +228,7 @@ pub struct Packet {
     pub octets: u32,
     /// Octets of the frame on the wire without checksum, including a VLAN tag that the kernel removed.
     pub frame_octets: u32,
-    /// Layer-2 destination; links without one show that of IP.
+    /// Layer-2 destination; for links without one, IP's.
     pub cast: Cast,
     /// Outer VLAN id, 0 for none.
     pub vlan: u16,

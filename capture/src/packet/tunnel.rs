@@ -71,7 +71,7 @@ pub(super) fn enter(packet: &mut Packet, frame: &[u8]) {
         let mut ip = IpPacket::default();
         let available = (outer.payload as usize).saturating_sub(offset);
         let Ok(octets) = ip::parse(data, available, &mut ip) else { return };
-        // Its header goes on beyond the end of the tunnel's packet.
+        // Its header extends beyond the end of the tunnel's packet.
         if octets as usize > available {
             return;
         }

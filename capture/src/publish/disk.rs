@@ -60,7 +60,7 @@ pub(super) mod faults {
         Full,
         /// Nothing can be changed.
         Broken,
-        /// The process is killed in the middle of a change, after so many others.
+        /// The process is killed in the middle of a change, after this many others.
         KillsAfter(u32),
         /// The process is dead, and changes nothing.
         Killed,

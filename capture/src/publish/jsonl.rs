@@ -81,7 +81,7 @@ fn line(message: &proto::FlowMessage, flow: &proto::Flow) -> Value {
     Value::Object(line)
 }
 
-/// A value of an enum without the enum's name, in small letters.
+/// A value of an enum without the enum's name, in lowercase.
 fn word(name: &str, prefix: &str) -> String {
     name.trim_start_matches(prefix).to_lowercase()
 }

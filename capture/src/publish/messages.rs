@@ -59,7 +59,7 @@ impl Messages {
     /// Sends the batch, whose records belong to the interval with this start.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn send_batch(&mut self, start_ms: u64, sink: &mut dyn Sink) -> anyhow::Result<()> {
         self.number(start_ms);
         let records = self.batch.len();
@@ -71,7 +71,7 @@ impl Messages {
     /// record; this adds the sums of the messages and the worker's identity.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn close(
         &mut self,
         start_ms: u64,

@@ -101,7 +101,7 @@ impl Publisher {
     /// can no longer be read.
     ///
     /// # Errors
-    /// If the sink cannot go on.
+    /// If the sink cannot continue.
     pub fn publish(&mut self, closing: &mut Closing, pace: &Pace, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let interval = &mut closing.interval;
         let start_ms = interval.start_ms;
@@ -348,7 +348,7 @@ mod tests {
         let [first, _, third, ..] = Checksum::NAMES;
         assert_eq!(checksums, [format!("{first} 5 500"), format!("{third} 2 200")]);
         assert_eq!(fragments, ["joined 6 600", "timed_out 1 100"]);
-        // What the kernel dropped belongs to the interval in which it did.
+        // Packets that the kernel dropped belong to the interval in which it dropped them.
         assert_eq!(close(ClosedInterval::default(), 16, 9), [const { Vec::<String>::new() }; 3]);
         assert_eq!(close(ClosedInterval::default(), 18, 11)[0], ["kernel 2 0"]);
     }

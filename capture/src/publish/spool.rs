@@ -8,7 +8,7 @@
 //! Beyond its bound a spool drops its oldest segment: the rest has no gap up to now, and closing records, which state
 //! sums since the start of an epoch, still show how much is missing.
 //!
-//! If the process is killed, no message is lost that [`Spool::push`] accepted: the system has it by then. If the host
+//! If the process is killed, no message that [`Spool::push`] accepted is lost: the system has it by then. If the host
 //! itself fails, messages since the last [`Spool::sync`] may be missing, and the checksum exposes a frame that was cut
 //! off. Recovery keeps every whole frame, counts the broken ones between them, and deletes no file that may hold any.
 
@@ -88,7 +88,7 @@ impl Segment {
         Segment { number, octets: start, messages: 0, read: 0, read_at: start, acknowledged: 0, holes: Vec::new() }
     }
 
-    /// Goes on to the next whole frame.
+    /// Advances to the next whole frame.
     fn pass_hole(&mut self) {
         let hole = self.holes.iter().find(|(begin, _)| *begin == self.read_at);
         self.read_at = hole.map_or(self.read_at, |(_, end)| *end);
@@ -462,7 +462,7 @@ struct Scanned {
     segment: Segment,
     /// Messages that are not whole, at least, and their octets.
     broken: Amount,
-    /// Length of its file, and whether its header is none of another format.
+    /// Length of its file, and whether its header is not one of another format.
     length: u64,
     known: bool,
 }

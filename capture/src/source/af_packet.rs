@@ -1,4 +1,4 @@
-//! A live interface by AF_PACKET with a TPACKET_V3 ring (Linux, `Documentation/networking/packet_mmap.rst`).
+//! A live interface through AF_PACKET with a TPACKET_V3 ring (Linux, `Documentation/networking/packet_mmap.rst`).
 //!
 //! The kernel fills blocks of a ring that is mapped into this process and passes each one over when it is full or
 //! after [`RETIRE_MS`]. Workers share an interface through PACKET_FANOUT with the program of [`super::fanout`].
@@ -146,7 +146,8 @@ impl AfPacket {
 
     /// The status word of the current block, which the kernel writes too.
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: the block lies within the map; the word is aligned, as blocks are, and both sides access it whole.
+        // SAFETY: the block lies within the map; the word is aligned, as blocks are, and both sides access it
+        // atomically.
         unsafe {
             let block = self.map.as_ptr().add(self.block * BLOCK_OCTETS).cast::<libc::tpacket_block_desc>();
             AtomicU32::from_ptr(&raw mut (*block).hdr.bh1.block_status)
@@ -236,7 +237,7 @@ impl AfPacket {
             // SAFETY: SO_ERROR is an int.
             let code = unsafe { get::<i32>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }.unwrap_or(0);
             if code != 0 {
-                // An interface that is down answers at once every time: do not spin.
+                // Polling an interface that is down returns at once every time: do not spin.
                 std::thread::sleep(patience);
                 return Err(io::Error::from_raw_os_error(code));
             }
@@ -368,7 +369,7 @@ pub(super) fn set_level<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c
 /// # Safety
 /// `T` is plain old data, of which all zeros is a valid value.
 pub(super) unsafe fn get<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
-    // SAFETY: all zeros is a valid value, as the caller sees to.
+    // SAFETY: all zeros is a valid value, which the caller guarantees.
     let mut value: T = unsafe { std::mem::zeroed() };
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value has room for what `length` says.

@@ -115,7 +115,7 @@ impl XdpRing {
     }
 
     fn word(&self, at: u64) -> &AtomicU32 {
-        // SAFETY: the kernel says where in the map the word is; it is aligned, and both sides access it whole.
+        // SAFETY: the kernel states the word's offset in the map; it is aligned, and both sides access it atomically.
         unsafe { AtomicU32::from_ptr(self.map.as_ptr().add(at as usize).cast()) }
     }
 
@@ -236,21 +236,24 @@ fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => anyhow!(
-            "no permission to capture on {name} by AF_XDP: give CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, or run as root"
+            "no permission to capture on {name} with AF_XDP: grant CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, or run as \
+             root"
         ),
         Some(libc::EBUSY | libc::EEXIST) => {
             anyhow!(
-                "cannot capture on {name} by AF_XDP: another XDP program or AF_XDP socket uses it (ip link show {name})"
+                "cannot capture on {name} with AF_XDP: another XDP program or AF_XDP socket uses it (ip link show \
+                 {name})"
             )
         }
         Some(libc::ENOBUFS) => anyhow!(
-            "cannot capture on {name} by AF_XDP: {} MiB a queue may not be locked in memory; raise LimitMEMLOCK",
+            "cannot capture on {name} with AF_XDP: the limit on locked memory is below the {} MiB that a queue needs; \
+             raise LimitMEMLOCK",
             RING_OCTETS >> 20
         ),
         Some(libc::EAFNOSUPPORT) => {
             anyhow!("this kernel lacks AF_XDP: source.interface = \"{name}\" captures without it")
         }
-        _ => anyhow!("cannot capture on {name} by AF_XDP: {error}"),
+        _ => anyhow!("cannot capture on {name} with AF_XDP: {error}"),
     }
 }
 
@@ -380,7 +383,7 @@ impl AfXdp {
             return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
         }
         if poll.revents & libc::POLLERR != 0 {
-            // An interface that is down answers at once every time: do not spin.
+            // Polling an interface that is down returns at once every time: do not spin.
             std::thread::sleep(patience);
         }
         Ok(())
@@ -428,7 +431,7 @@ impl Source for AfXdp {
 
     fn witness(&mut self) -> Option<Witness> {
         if let Ok(counted) = get::<libc::xdp_statistics>(&self.socket, libc::XDP_STATISTICS) {
-            // An empty fill ring is no cause of its own: the packet that found it so is in `rx_dropped`.
+            // An empty fill ring is not a separate cause: the packet that found it so is in `rx_dropped`.
             self.dropped = counted.rx_dropped + counted.rx_ring_full;
         }
         let dropped = self.dropped;

@@ -55,7 +55,7 @@ pub fn driver(interface: &str) -> Option<String> {
     String::from_utf8(octets).ok().filter(|name| !name.is_empty())
 }
 
-/// Receive queues; 1 if the driver does not tell.
+/// Receive queues; 1 if the driver does not report them.
 pub fn receive_queues(interface: &str) -> u32 {
     // `struct ethtool_channels`: four maxima, then the counts of rx, tx, other and combined.
     call(interface, Query::Channels).map_or(1, |words: CommandWords<9>| words[5].saturating_add(words[8]).max(1))

@@ -29,7 +29,7 @@ pub enum OpenError {
     /// Neither pcap nor pcapng.
     #[error("{0} is neither a pcap nor a pcapng file (nor such a file compressed with gzip)")]
     Format(PathBuf),
-    /// Packets of a link type that is not understood.
+    /// Packets of an unsupported link type.
     #[error("{path} contains packets of the unsupported link type {name}")]
     LinkType {
         path: PathBuf,
@@ -112,7 +112,7 @@ impl CaptureFile {
     /// Opens and surveys a file.
     ///
     /// # Errors
-    /// If it cannot be read at all. A truncated file is no error: see [`Survey::broken`].
+    /// If it cannot be read at all. A truncated file is not an error: see [`Survey::broken`].
     pub fn open(path: &Path) -> Result<CaptureFile, OpenError> {
         let unreadable = |error| OpenError::Unreadable { path: path.to_owned(), error };
         let octets = load(path).map_err(unreadable)?;
@@ -174,7 +174,7 @@ fn load(path: &Path) -> std::io::Result<Octets> {
         // SAFETY: the map is only read. A process that truncates a file while it is read causes the SIGBUS that any reader of
         // mapped files gets; no memory of ours is aliased.
         let map = unsafe { Mmap::map(&file)? };
-        // Advice only: reading on is right without it.
+        // Advice only: reading works without it.
         let _ = map.advise(memmap2::Advice::Sequential);
         return Ok(Octets::Mapped(map));
     }

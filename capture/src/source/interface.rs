@@ -59,7 +59,7 @@ impl InterfaceCounters {
             self.text.resize(at + PIECE, 0);
             let octets = self.table.read_at(&mut self.text[at..], at as u64)?;
             self.text.truncate(at + octets);
-            // The last line may go on in the next piece.
+            // The last line may continue in the next piece.
             let whole = self.text.iter().rposition(|&octet| octet == b'\n').unwrap_or(0);
             if let Some(statistics) = parse(&self.text[..whole], &self.name) {
                 return Ok(statistics);
@@ -204,7 +204,8 @@ impl Interface {
                 return Err(io::Error::new(
                     io::ErrorKind::Unsupported,
                     format!(
-                        "interface {name} is of hardware type {other}, which is not understood (Ethernet and IP tunnels are)"
+                        "interface {name} has the unsupported hardware type {other} (Ethernet and IP tunnels are \
+                         supported)"
                     ),
                 ));
             }

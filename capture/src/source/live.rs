@@ -129,7 +129,7 @@ fn open_af_packet(
 fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => anyhow!(
-            "no permission to capture on {name}: give CAP_NET_RAW (run as root, by the systemd unit, or after \
+            "no permission to capture on {name}: grant CAP_NET_RAW (run as root, by the systemd unit, or after \
              `setcap cap_net_raw,cap_net_admin+ep weir-probe`)"
         ),
         _ => anyhow!("cannot capture on {name}: {error}"),

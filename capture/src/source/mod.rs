@@ -102,6 +102,6 @@ pub trait Source {
     fn witness(&mut self) -> Option<Witness>;
 
     /// Admits no new packets from now on; `poll` then passes on the waiting ones and returns [`Polled::Idle`] or
-    /// [`Polled::End`]. False if new packets may still come.
+    /// [`Polled::End`]. False if new packets may still arrive.
     fn stop(&mut self) -> bool;
 }

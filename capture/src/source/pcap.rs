@@ -57,7 +57,7 @@ impl Order {
 }
 
 impl PcapReader {
-    /// Reads the file header; `None` if this is no pcap file.
+    /// Reads the file header; `None` if this is not a pcap file.
     pub fn new(file: &[u8]) -> Option<PcapReader> {
         let (order, unit_ns, record_header) = match file.get(..4)? {
             [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, 1000, 16),
@@ -93,7 +93,7 @@ impl PcapReader {
             (captured, length) = (length, captured);
         }
         if captured > MAX_CAPTURED {
-            return Err(Broken::Nonsense { at, what: "a packet of an impossible length" });
+            return Err(Broken::Nonsense { at, what: "a packet with an impossible length" });
         }
         let end = self.record_header + captured as usize;
         let data = rest.get(self.record_header..end).ok_or(Broken::Cut { at })?;

@@ -30,7 +30,7 @@ struct DescribedInterface {
 }
 
 impl PcapngReader {
-    /// A reader of `file`; `None` if this is no pcapng file.
+    /// A reader of `file`; `None` if this is not a pcapng file.
     pub fn new(file: &[u8]) -> Option<PcapngReader> {
         let order = section_order(file, 0)?;
         (Order::Big.u32(file, 0)? == SECTION).then_some(PcapngReader {
@@ -56,14 +56,14 @@ impl PcapngReader {
                     return Err(Broken::Cut { at });
                 }
                 self.order =
-                    section_order(file, at).ok_or(Broken::Nonsense { at, what: "a section of no byte order" })?;
+                    section_order(file, at).ok_or(Broken::Nonsense { at, what: "a section without a byte order" })?;
                 self.interfaces.clear();
             }
             let (Some(kind), Some(total)) = (self.order.u32(file, at), self.order.u32(file, at + 4)) else {
                 return Err(Broken::Cut { at });
             };
             if !(12..=MAX_CAPTURED * 2).contains(&total) {
-                return Err(Broken::Nonsense { at, what: "a block of an impossible length" });
+                return Err(Broken::Nonsense { at, what: "a block with an impossible length" });
             }
             let total = total as usize;
             let end = at + total.next_multiple_of(4);
@@ -139,7 +139,7 @@ impl PcapngReader {
         Some(interface)
     }
 
-    /// A packet block: time, lengths and data stand alike in both kinds, from `time_at` and `data_at` on.
+    /// A packet block: time, lengths and data are in the same order in both kinds, from `time_at` and `data_at` on.
     fn packet<'a>(
         &mut self,
         at: usize,

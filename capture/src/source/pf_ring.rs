@@ -1,4 +1,4 @@
-//! PF_RING: ntop's capture by kernel module or by zero-copy drivers (libpfring 8, `pfring.h`).
+//! PF_RING: ntop's capture through a kernel module or zero-copy drivers (libpfring 8, `pfring.h`).
 //!
 //! libpfring is loaded at run time, so the agent needs it only for this source. One ring belongs to one worker: no call
 //! to a ring is ever made by two threads.
@@ -238,7 +238,7 @@ impl PfRingDevice {
                 let set = unsafe { (library.set_cluster)(ring.ring.as_ptr(), std::process::id(), CLUSTER_TWO_TUPLE) };
                 if set < 0 {
                     bail!(
-                        "PF_RING cannot share {name} between {workers} workers (pfring_set_cluster says {set}): set \
+                        "PF_RING cannot share {name} between {workers} workers (pfring_set_cluster returned {set}): set \
                          workers = 1"
                     );
                 }
@@ -290,7 +290,7 @@ impl ClosedPfRing {
         match unsafe { (ring.library.enable)(ring.ring.as_ptr()) } {
             // A device without this function is already enabled.
             0.. | NOT_SUPPORTED => Ok(ring),
-            code => bail!("PF_RING cannot start on {} (pfring_enable_ring says {code})", ring.name),
+            code => bail!("PF_RING cannot start on {} (pfring_enable_ring returned {code})", ring.name),
         }
     }
 }
@@ -356,7 +356,7 @@ impl PfRing {
             let frame = Frame {
                 time_ns,
                 link: LinkType::Ethernet,
-                // SAFETY: the library says that so many octets are there.
+                // SAFETY: the library guarantees that many octets there.
                 data: unsafe { std::slice::from_raw_parts(octets, captured) },
                 length: self.header.length,
                 vlan: None,
@@ -415,7 +415,10 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
              source.interface without pfring: captures without it"
         ),
         Some(libc::EPERM | libc::EACCES) => {
-            anyhow!("no permission to capture on {name} by PF_RING: run as root, or give CAP_NET_RAW and CAP_NET_ADMIN")
+            anyhow!(
+                "no permission to capture on {name} with PF_RING: run as root, or grant CAP_NET_RAW and \
+                 CAP_NET_ADMIN"
+            )
         }
         Some(libc::ENODEV | libc::ENXIO) => anyhow!("PF_RING has no device {name:?}"),
         None | Some(0) => anyhow!(

@@ -17,7 +17,7 @@ pub struct RawPacket<'a> {
 }
 
 impl<'a> RawPacket<'a> {
-    /// The packet as a frame that came at `time_ns`, ns from the Unix epoch.
+    /// The packet as a frame that arrived at `time_ns`, ns from the Unix epoch.
     #[inline]
     pub(super) fn frame(self, time_ns: i64) -> Frame<'a> {
         Frame {

@@ -16,7 +16,7 @@ pub(super) fn shift_ns(now_ns: i64, anchor_ns: i64) -> i64 {
     now_ns.saturating_sub(anchor_ns).div_euclid(SHIFT_UNIT_NS) * SHIFT_UNIT_NS
 }
 
-/// A pause between two files, ns, from which on the user is told of it.
+/// A pause between two files, ns, that is long enough to report.
 const LONG_PAUSE_NS: i64 = 24 * 3_600_000_000_000;
 
 /// Packets handed over in one go.
@@ -86,7 +86,7 @@ impl Plan {
     }
 }
 
-/// What becomes of a file that begins `pause` ns after the one before it ended.
+/// The notice on a file that begins `pause` ns after the one before it ended.
 fn note(file: &Path, before: &Path, pause: i64) -> String {
     let (file, before) = (file.display(), before.display());
     let seconds = Duration::from_secs(pause.unsigned_abs() / 1_000_000_000);
@@ -149,7 +149,7 @@ impl Source for Replay {
             if let Some(before) = before {
                 let wait = time_ns - self.replay_ns();
                 if wait > 0 {
-                    // Not due yet: read it again then.
+                    // Not due yet: read it again when it is.
                     self.reader = Some(before);
                     if handed == 0 {
                         std::thread::sleep(patience.min(Duration::from_nanos(wait as u64)));

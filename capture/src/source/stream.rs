@@ -287,7 +287,7 @@ impl Source for StreamReplay {
             if let Some(before) = before {
                 let wait = time_ns.saturating_sub(self.replay_ns());
                 if wait > 0 {
-                    // Not due yet: read it again then.
+                    // Not due yet: read it again when it is.
                     batch.hand_over(take);
                     self.current = Some((piece, before));
                     if count > 0 {

@@ -13,7 +13,8 @@ const ATTRIBUTES: usize = 80;
 
 /// A command of `bpf(2)`.
 pub fn bpf(command: c_int, attributes: &[u8; ATTRIBUTES]) -> io::Result<c_int> {
-    // SAFETY: the attributes are of the length given; what they point to outlives the call, as the callers see to.
+    // SAFETY: the attributes are of the length given; what they point to outlives the call, which the callers
+    // guarantee.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), ATTRIBUTES) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(done as c_int) }
 }

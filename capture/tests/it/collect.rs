@@ -173,8 +173,8 @@ fn the_summary_for_people_names_what_came_beside_flows_and_what_did_not() {
         "3 records of 2 exporters in 4 datagrams",
         "  published: 3 records, 9 packets, 900 octets, ",
         "  besides flows: 1 events of translation, 0 samples of interfaces' counters",
-        "  lost before they came, by sequence numbers: 7",
-        "  without a sampling rate, counted as they came: 3 records",
+        "  lost before arrival, by sequence numbers: 7",
+        "  without a sampling rate, counted unscaled: 3 records",
     ] {
         assert!(log.contains(line), "no {line:?} in:\n{log}");
     }

@@ -143,7 +143,7 @@ fn what_is_missing_is_said_in_one_line() {
     let module = bench.refused("pfring:lo", 1, &[("STANDIN_ERRNO", "97")]);
     assert!(module.contains("the pf_ring kernel module is not loaded"), "{module}");
     let permission = bench.refused("zc:eth1", 1, &[("STANDIN_ERRNO", "1")]);
-    assert!(permission.contains("no permission to capture on zc:eth1 by PF_RING"), "{permission}");
+    assert!(permission.contains("no permission to capture on zc:eth1 with PF_RING"), "{permission}");
     let silent = bench.refused("zc:eth1", 1, &[("STANDIN_ERRNO", "0")]);
     assert!(silent.contains("PF_RING cannot open zc:eth1, and gives no reason"), "{silent}");
     let name = bench.refused("pfring:nosuch0", 1, &[]);

@@ -136,7 +136,7 @@ fn without_permission_one_line_says_what_to_do() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(
-        error.contains("no permission to capture on lo: give CAP_NET_RAW") && error.lines().count() == 1,
+        error.contains("no permission to capture on lo: grant CAP_NET_RAW") && error.lines().count() == 1,
         "{error}"
     );
 }

@@ -195,7 +195,8 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
             if front.drain(0.5):
                 break
         else:
-            # Closing the engine under a statement would crash. Without it, the next start finds the directory as after a kill.
+            # Closing the engine under a statement would crash. Without that, the next start finds the directory as a
+            # kill leaves it.
             _say("statements do not end: stopped without closing the engine")
             os._exit(1)
     server.stop()

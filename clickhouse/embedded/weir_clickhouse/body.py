@@ -39,7 +39,7 @@ class Body:
     def _too_slow(self) -> ServerError:
         self._broken = True
         metrics.refused.labels("too_slow").inc()
-        return ServerError(209, "Timeout exceeded while reading the request's body: it came too slowly")
+        return ServerError(209, "Timeout exceeded while reading the request's body: it arrived too slowly")
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -51,7 +51,7 @@ class Body:
             self.ended = True
             raise StopIteration
         try:
-            # read1 gives what has come, so that a slow sender's rows go on at once.
+            # read1 returns what has arrived, so that a slow sender's rows are passed on at once.
             piece: bytes = self._file.read1(min(_PIECE, self._left))
         except TimeoutError:
             raise self._too_slow() from None
@@ -72,7 +72,7 @@ class Body:
         return piece
 
     def _next_chunk(self) -> None:
-        # Until its size is known to be one, nothing more can be read of this body.
+        # Unless the chunk's size is valid, nothing more can be read from this body.
         self._broken = True
         text = self._line().split(b";")[0].strip()
         try:

@@ -197,7 +197,7 @@ class Connection(cheroot.server.HTTPConnection):
 class Waiting(cheroot.connections.ConnectionManager):
     """All connections that no worker is handling."""
 
-    # Of the class that this one changes; its types do not name them.
+    # Attributes of the base class that its type stubs lack.
     _selector: Any
     _stop_requested: bool
     _num_connections: int
@@ -292,7 +292,7 @@ class Waiting(cheroot.connections.ConnectionManager):
         now = self._clock()
         for conn in self._held():
             if conn.until < now:
-                # A connection that was idle, or was to be closed, is no error.
+                # A connection that was idle, or was to be closed, is not an error.
                 begun = len(conn.rfile) or not conn.answered
                 self._drop(conn, "head_too_slow" if begun and not conn.lingers else "")
 

@@ -163,7 +163,7 @@ class Engine:
                 "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
                 " AND last_successful_update_time + lifetime_max < now()"
             ):
-                # A dictionary whose source cannot be read keeps its data, and is tried again.
+                # A dictionary whose source cannot be read keeps its data, and is retried.
                 with suppress(RuntimeError):
                     self.admin_rows(f"SYSTEM RELOAD DICTIONARY {identifier(database)}.{identifier(name)}")
 
@@ -423,8 +423,8 @@ class Engine:
         """Run an INSERT with its data; returns when the rows are written. Raises ServerError.
 
         The engine reads the data from a pipe, as from a file: chDB's own streaming insert reports success even where the
-        last block could not be written. If `pieces` raises, the insert is stopped and the error propagates: of the
-        block being read nothing is stored, and earlier blocks remain, as in a clickhouse-server.
+        last block could not be written. If `pieces` raises, the insert is stopped and the error propagates: nothing of
+        the block being read is stored, and earlier blocks remain, as in a clickhouse-server.
         """
         if not _FORMAT.fullmatch(data_format):
             raise ServerError(36, f"Unknown format {data_format}")
@@ -469,7 +469,7 @@ class Engine:
                 os.close(end)
 
     def _stop_insert(self, done: Future[Written], tag: str) -> None:
-        """Stop an insert whose data are cut off, before it takes their end for the end of the rows."""
+        """Stop an insert whose data are cut off, before it mistakes their end for the end of the rows."""
         while not done.done() and not self.kill(tag):
             # The engine does not know the query yet.
             wait([done], 0.05)

@@ -2,8 +2,8 @@
 
 The steps: authenticate, take a place among the running queries, read the part of the body that contains the statement, refuse
 forbidden statements, then insert (the rest of the body streams into the engine) or select (the result streams out). An error
-before the first octet of the answer gets its status; later ones end the body with ClickHouse's exception mark and break the
-connection off, so that no client mistakes the answer for a complete one.
+before the first octet of the answer gets its status; later ones end the body with ClickHouse's exception mark and close
+the connection, so that no client mistakes the answer for a complete one.
 """
 
 from __future__ import annotations

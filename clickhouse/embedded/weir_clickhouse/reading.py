@@ -14,13 +14,14 @@ from .statement import Incomplete, Statement, parse
 
 #: Longest statement without data, octets: the engine's own bound by default, and as far as max_query_size can raise it.
 _STATEMENT, _LONGEST_STATEMENT = 256 << 10, 1 << 20
-#: Up to this size the values of an administrator's INSERT may be expressions, octets: they are looked through first.
+#: Up to this size the values of an administrator's INSERT may be expressions, octets: they are searched first.
 _EXPRESSIONS = 1 << 20
 #: Up to this size, parse a statement again with each piece; later whenever it has doubled, so that its length
 #: costs linear time, however it is cut.
 _SMALL = 1 << 10
 #: The rest of a string, up to its closing quote; and values up to a semicolon, or to a string that is cut off.
-#: Not with possessive groups, which Python before 3.11.5 matches wrongly; each step has one way to go on, so none takes long.
+#: Not with possessive groups, which Python before 3.11.5 matches wrongly; each step can continue in only one way, so
+#: none takes long.
 _QUOTED = re.compile(rb"(?s:[^'\\]*(?:\\.[^'\\]*)*)")
 _OUTSIDE = re.compile(rb"(?s:[^';]*(?:'[^'\\]*(?:\\.[^'\\]*)*'[^';]*)*)")
 
@@ -37,7 +38,7 @@ def statement(params: Mapping[str, str], pieces: Iterator[bytes]) -> tuple[State
         if text.strip():
             found = _parse(text, longest, complete=True)
             if found.data >= 0:
-                # Data may begin in the URL and go on in the body.
+                # Data may begin in the URL and continue in the body.
                 return found, _joined(text[found.data :], pieces)
             # A statement may be continued by the body.
             rest = b"".join(bounded(pieces, longest))

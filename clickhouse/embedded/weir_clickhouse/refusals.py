@@ -108,7 +108,7 @@ _LEADING = frozenset({"INTO", "FROM", "PARALLEL", "SET", "DEFAULT", "EXECUTE", "
 #: The value of a parameter used as a name.
 _PLAIN = re.compile(r"[\w .:-]+")
 _SYSTEM_REFUSED = frozenset({"SHUTDOWN", "KILL", "SUSPEND"})
-#: Words that may follow a column of the name `settings`, and so are no settings without a value.
+#: Words that may follow a column of the name `settings`, and so are not settings without a value.
 _NO_SETTINGS = re.compile(
     "ALL|AND|ANY|ANTI|AS|ASC|ASOF|BETWEEN|BY|CROSS|DESC|ELSE|END|EXCEPT|FINAL|FORMAT|FROM|FULL|GLOBAL|GROUP|HAVING|ILIKE|IN"
     "|INNER|INTERSECT|INTO|IS|JOIN|LEFT|LIKE|LIMIT|NOT|OFFSET|ON|OR|ORDER|PREWHERE|QUALIFY|RIGHT|SAMPLE|SEMI|THEN|UNION"
@@ -185,8 +185,8 @@ def refuse_settings(names: Iterable[str]) -> None:
 
 
 def refuse_values(data: bytes) -> None:
-    """Raise if the values of an INSERT could run code or open files, or go on after a semicolon; otherwise they may hold
-    expressions."""
+    """Raise if the values of an INSERT could run code or open files, or continue after a semicolon; otherwise they may
+    hold expressions."""
     try:
         items = list(tokens(data))
         for first, second in pairwise(items):

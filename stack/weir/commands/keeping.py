@@ -18,7 +18,7 @@ from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage.service import alone
 
-#: What a shutdown, a timer and a closed terminal send.
+#: Signals that a shutdown, a timer and a closed terminal send.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -28,7 +28,7 @@ def backup(
     ],
     base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
     no_pause: Annotated[
-        bool, typer.Option("--no-pause", help="Do not pause the jobs: the backup then has no state of them.")
+        bool, typer.Option("--no-pause", help="Do not pause the jobs: the backup then does not contain their state.")
     ] = False,
 ) -> None:
     """Back up every table of the store, and the state of the jobs at the same moment, with checksums that verify the
@@ -61,8 +61,8 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Replace the contents of the store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only verify the backup; change nothing.")] = False,
 ) -> None:
-    """Replace the contents of the store with a backup, after verifying it. The jobs stop meanwhile, and go on from their
-    state in the backup: they read the messages since then again from Kafka.
+    """Replace the contents of the store with a backup, after verifying it. The jobs stop in the meantime, and resume
+    from their state in the backup: they read the messages since then from Kafka again.
 
     If the backup is damaged, the store stays as it was.
 
@@ -83,12 +83,12 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     nat: Annotated[
         bool,
-        typer.Option("--nat", help="Also remove reports of translators (nat_events), which the law requires."),
+        typer.Option("--nat", help="Also remove reports of translators (nat_events), which you must keep by law."),
     ] = False,
 ) -> None:
     """Remove an address from everything in the store, and search for it again. This cannot be undone.
 
-    Reports of translators stay, because the law requires them; the command counts those that name the address.
+    Reports of translators stay, because you must keep them by law; the command counts those that name the address.
 
     Example: weir forget 192.0.2.7 --dry-run
     """
@@ -113,7 +113,7 @@ def forget(
                     "nothing was removed: there is no terminal to confirm it", hint="--yes removes without asking"
                 )
             typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
-        # The service `storage` must not make a daily list meanwhile of rows that are yet to go.
+        # Meanwhile the service `storage` must not build a daily list from rows that are yet to be removed.
         with alone(stack), Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
         rows = sum(one.rows for one in found)

@@ -24,7 +24,7 @@ def _rank(default: str = "") -> Any:
 
 
 def add(
-    name: Annotated[str, typer.Argument(help="Small letters, digits and hyphens, 63 at most.")],
+    name: Annotated[str, typer.Argument(help="Lowercase letters, digits and hyphens, 63 at most.")],
     workers: Annotated[
         int, typer.Option(min=1, max=256, help="Maximum number of workers of its agent: partitions of its topics.")
     ] = 1,
@@ -43,7 +43,7 @@ def add(
     if not kafka.PROBE_NAME.fullmatch(name):
         raise WeirError(
             f"'{name}' is not a valid probe name",
-            hint="small letters, digits and hyphens, 63 at most, such as border-1",
+            hint="lowercase letters, digits and hyphens, 63 at most, such as border-1",
         )
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
@@ -72,7 +72,7 @@ def remove(
 ) -> None:
     """Remove a probe: delete its topics with the messages in them, and its declaration. Stored records stay.
 
-    The ledger expects nothing of it any more; within an hour the jobs close its alerts.
+    The ledger expects nothing from it any more; within an hour the jobs close its alerts.
 
     Example: weir probe remove border
     """

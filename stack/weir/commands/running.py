@@ -65,7 +65,7 @@ def up(
 
 
 def upgrade() -> None:
-    """Replace a running stack of another version by this version, which goes on from its rows, messages and state.
+    """Replace a running stack of another version by this version, which continues with its rows, messages and state.
 
     The jobs stop with a savepoint, then every service stops, and this version starts: migrations first, then the jobs
     from the savepoint, which stays. Run the command of the new version, with WEIR_HOME as for the old one.
@@ -109,7 +109,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         store = connect(stack, "analyst")
         minute = ledger.totals(ledger.read(store, ledger.condition("75s", None, "15s")))
         opened = alerts.counts(alerts.read(store, since=None))
-        with contextlib.suppress(WeirError):  # A remote server may refuse this stack as its administrator.
+        with contextlib.suppress(WeirError):  # A remote server may refuse this stack's administrator.
             stored = forecast.survey(stack, connect(stack, "admin"))
     all_well = all(row.state == "well" for row in rows)
     if as_json:

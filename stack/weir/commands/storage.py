@@ -65,7 +65,7 @@ def roll_up(
     """
     stack = configured()
     wanted, admin = times.parse_day(day) if day else None, connect(stack, "admin")
-    # The daily lists try hours again that failed, and raise.
+    # The daily lists retry the hours that failed, and raise.
     hourly = hours.roll_up(admin, day=wanted, all_now=True, failed={})
     daily = rollup.roll_up(admin, wanted)
     with service.alone(stack):

@@ -1,8 +1,8 @@
-"""Whether ages may be told by the host's clock: what is dropped for its age is gone, even if the clock was wrong.
+"""Whether to trust the host's clock for ages: data dropped for its age is gone, even if the clock was wrong.
 
-A round notes its time in a file. If the next one finds the clock days ahead of that, the clock was set, or the store was off:
-which, nobody knows yet. A wrong clock is usually set right within the hour, so ages are believed again once the clock has gone
-on for a day.
+A round notes its time in a file. If the next one finds the clock days ahead of that, the clock was set, or the store
+was off; it cannot tell which. A wrong clock is usually corrected within the hour, so the service trusts ages again once
+the clock has run for a day.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _LEAP_S = 2 * DAY_S
 
 
 def leap_s(file: Path, now: float, before: float | None) -> float:
-    """Seconds that the clock leapt ahead less than a day ago; 0 if it did not. Notes this round in `file`. before: the last sign
-    of the clock from before this round, if the file does not say.
+    """Seconds that the clock leapt ahead less than a day ago; 0 if it did not. Notes this round in `file`. before: the
+    last known reading of the clock before this round, if the file has none.
     """
     last, leapt, ahead = before, None, 0.0
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(file.read_text())
         last, leapt, ahead = noted["last"], noted["leapt"], noted["ahead"]
     if leapt is not None and not leapt <= now < leapt + DAY_S:
-        leapt = None  # it was set back, or went on for a day
+        leapt = None  # it was set back, or has run for a day
     elif leapt is None and last is not None and now - last > _LEAP_S:
         leapt, ahead = now, now - last
     _note(file, {"last": now, "leapt": leapt, "ahead": ahead})

@@ -78,7 +78,7 @@ def sizes(found: list[Partition], days: dict[str, float], now: float) -> list[Ti
     for tier in TIERS:
         own = [one for one in found if one.tier == tier]
         recent = [one for one in own if one.end > now - 7 * DAY_S and one.begin < now]
-        # A partition counts by the part of it that has passed.
+        # A partition counts by the share of its time that has passed.
         seconds = max((min(now, one.end) for one in recent), default=now) - min(
             (max(one.begin, since) for one in recent), default=now
         )
@@ -213,10 +213,13 @@ class Survey:
     def forecast(self) -> str:
         """One sentence on when the budget is spent."""
         if self.part >= 1:
-            return "The budget is spent: partitions go, raw records first ('weir storage keep')."
+            return "The budget is spent: the service drops partitions, raw records first ('weir storage keep')."
         if self.full is None:
             return "At today's rate the budget is not spent within 20 years."
-        return f"At today's rate the budget is spent on {self.full}; from then on partitions go, raw records first."
+        return (
+            f"At today's rate the budget is spent on {self.full}; from then on the service drops partitions, raw records"
+            " first."
+        )
 
 
 def _grid(*names: str) -> Table:

@@ -2,11 +2,11 @@
 
 Only when all probes have reported is it known which probe's records of a flow count, so the store's views cannot fill
 the hourly tables from each inserted block. Instead, the service adds each interval of the current hour some minutes
-after the interval's end. If more records of a written hour come later, the service waits until no more come, and writes
-the difference that they make to the flows that they belong to; if that is not certain, the difference between the rows
-that the hour has and those that it should have. Nothing is written twice or lost, whenever the service or the store is
-killed: the service first makes each block in a separate table, then notes it with a token, then writes it under this
-token.
+after the interval's end. If more records of a written hour arrive later, the service waits until no more arrive, and
+writes the difference that they make to the flows that they belong to; if that is not certain, the difference between
+the rows that the hour has and those that it should have. Nothing is written twice or lost, whenever the service or the
+store is killed: the service first makes each block in a separate table, then notes it with a token, then writes it
+under this token.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ PART = 1_000_000
 _IN_FLIGHT_S = 30
 
 _ENDED = ("dropping", "closed")
-#: Begin of the token of an hour whose raw records are being dropped; the number of their newest block and the moment follow.
+#: Start of the token of an hour whose raw records are being dropped; the number of their newest block and the moment
+#: follow.
 _DROPPING = "drop/"
 #: Token of an hour whose hourly rows are being dropped.
 _CLOSING = "close"
-#: How often merges may take parts away that are being dropped.
+#: How often merges may remove parts that are being dropped.
 _MERGES = 5
-#: Followed by the hour: a block that could not be written stays until it can, beside those of other hours.
+#: Followed by the hour: a block that could not be written stays until it can, along with those of other hours.
 _STAGED = "hours_staged_"
 _SPILL = {"max_bytes_before_external_group_by": "500000000", "max_bytes_before_external_sort": "500000000"}
 #: Insert one block, whatever its size, because a token stands for one block. Views that pass a repeat on recognise it
@@ -85,7 +86,7 @@ class Hour:
     rule: int = 0  # as of `Rule.value`; 0: not known
 
     def with_taken(self, begin: int, end: int, moment: int) -> tuple[int, ...]:
-        """`taken` when the rows from `begin` to `end` hold the records that came until this moment."""
+        """`taken` when the rows from `begin` to `end` hold the records that arrived until this moment."""
         if not self.taken and self.until > self.hour:
             return ()
         minutes = list(self.taken or [0] * 60)
@@ -116,7 +117,7 @@ class Changed:
 
     @property
     def lacks_from(self) -> int | None:
-        """Start of the first interval of which records before the given moment may be missing in the rows."""
+        """Start of the first interval whose records before the given moment may be missing from the rows."""
         if not self.was:
             return self.hour if self.before else None
         if self.was.state != "done" or self.written != self.was.records:
@@ -203,8 +204,8 @@ def roll_up(
 
 
 def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set[int]:
-    """Finish what a kill broke off; returns the hours of which it could not. failed: as of `roll_up`; without it, raises the
-    error."""
+    """Finish what a kill interrupted; returns the hours for which that failed. failed: as of `roll_up`; without it,
+    raises the error."""
     applying = noted(admin, "state = 'applying'")
     own = "SELECT name FROM system.tables WHERE database = currentDatabase()"
     staged = {row["name"] for row in admin.rows(own) if is_staged(row["name"])}
@@ -227,7 +228,7 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set
     for name in staged - {_staged(one) for one in applying}:
         admin.execute(f"DROP TABLE IF EXISTS {name} SYNC")
     for one in noted(admin, f"state = 'closed' AND token = '{_CLOSING}'"):
-        # Killed before the drop, or refused: the rows are there, and take what comes.
+        # Killed before the drop, or refused: the rows still exist, and accept new records.
         _note(admin, replace(one, state="done" if _held(admin, one.hour) else "closed", token=""))
     for token, begun in {one.token: one for one in noted(admin, "state = 'dropping'")}.items():
         try:
@@ -245,8 +246,8 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest block of records of a day, by the engine's number, and when it was that, in milliseconds. A later insert has a
-    higher number, and merges change nothing."""
+    """The newest block of records of a day, by the engine's number, and the time at which it was the newest, in
+    milliseconds. A later insert has a higher number, and merges change nothing."""
 
     block: int
     moment: int
@@ -259,8 +260,8 @@ def newest(admin: ClickHouse, day: date) -> Newest:
 
 
 def drop_day(admin: ClickHouse, day: date, last: Newest) -> None:
-    """Drop the raw records of a day up to this block, all of which are in its hourly rows: these are final. Records that came
-    later stay, and make rows of their own. After a kill, `finish` drops the rest.
+    """Drop the raw records of a day up to this block, all of which are in its hourly rows: these are final. Records
+    that arrived later stay, and make rows of their own. After a kill, `finish` drops the rest.
     """
     begin = seconds(day)
     of_day = noted(admin, f"hour >= {begin} AND hour < {begin + DAY_S}")
@@ -275,7 +276,7 @@ def drop_day(admin: ClickHouse, day: date, last: Newest) -> None:
 
 def _drop(admin: ClickHouse, day: date, token: str) -> None:
     """Drop the raw records of a day that this token stands for, and note that they are gone. A part holds these, or later ones, or
-    both, if the engine merged them meanwhile: then the records' stamps tell."""
+    both, if the engine merged them meanwhile: then the records' stamps decide."""
     last, moment = map(int, token.removeprefix(_DROPPING).split("/"))
     for _ in range(_MERGES):
         old = [part["name"] for part in _parts(admin, day) if part["newest"] <= last]
@@ -315,8 +316,8 @@ def close(admin: ClickHouse, begin: int, end: int) -> None:
 
 
 def arrears(admin: ClickHouse, now: float) -> tuple[float, int]:
-    """Seconds since the oldest interval of which records are missing in the hourly rows (0: none is), and the number of records
-    of the future, which are not due yet.
+    """Seconds since the oldest interval with records missing from the hourly rows (0: none), and the number of records
+    from the future, which are not due yet.
     """
     found = changed(admin, before=int(now), of_current=int(now))
     oldest = min((begin for one in found if (begin := one.lacks_from) is not None), default=now)
@@ -331,7 +332,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
     was = one.was
     if not one.before or until <= one.hour:
         return False
-    # A stamp of the future, of a clock that was ahead, says nothing: nobody waits for it.
+    # A stamp in the future, from a clock that was ahead, means nothing: do not wait for it.
     ahead = max(one.last, one.waits_since) > now + HOUR_S
     ripe = all_now or ahead or now - one.last >= _SETTLED_S or now - one.waits_since >= HOUR_S
     margin = 0 if all_now else _IN_FLIGHT_S
@@ -360,7 +361,7 @@ def _write_hour(admin: ClickHouse, one: Changed, until: int, now: float, *, all_
             _append(admin, then, until, margin)
         return True
     if until <= was.until or one.before <= one.written:
-        return False  # only late records, of which more may come
+        return False  # only late records, and more may arrive
     _append(admin, was, until, margin)
     return True
 
@@ -421,7 +422,7 @@ def _add_late(admin: ClickHouse, was: Hour, margin: int) -> Hour | None:
 
 def _stage_late(admin: ClickHouse, then: Hour, span: hourly.Late, rule: Rule) -> int:
     """Make the block that late records add to an hour; returns its number of records."""
-    about = "Of an hour that is being corrected: records of flows that came late, and what they change"
+    about = "Hour being corrected: records of flows with late records, and what these change"
     records, changes = tables = [f"{_staged(then)}_{name}" for name in ("records", "changes")]
     for table in tables:
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
@@ -455,11 +456,11 @@ def _correct(admin: ClickHouse, then: Hour) -> None:
         _stage(admin, then, hourly.correction(raw, held, then.generation, join=rule.join))
         _commit(admin, replace(then, rule=_unchanged(admin, rule)))
         return
-    # Sorted by part once, for else each part would read the hour.
+    # Sorted by part once; otherwise each part would read the whole hour.
     tables = [f"{_staged(then)}_{name}" for name in ("records", "held")]
     for table, rows in zip(tables, hourly.copies(raw, held, parts), strict=True):
         admin.execute(f"DROP TABLE IF EXISTS {table} SYNC")
-        _copy(admin, table, "part", rows, "Of an hour that is being corrected, sorted by part")
+        _copy(admin, table, "part", rows, "Hour being corrected, sorted by part")
     for number in range(parts):
         of_raw, of_held = (hourly.Rows(table, f"part = {number}") for table in tables)
         _stage(admin, then, hourly.correction(of_raw, of_held, then.generation, join=rule.join))
@@ -515,7 +516,7 @@ def _staged(one: Hour) -> str:
 
 
 def _failed(admin: ClickHouse, causes: dict[int, WeirError], hour: int, error: WeirError) -> None:
-    """Keep the error of an hour, so that others go on; raise it if the store is away."""
+    """Keep the error of an hour, so that others continue; raise it if the store is away."""
     if not admin.ping():
         raise error
     causes[hour] = error
@@ -539,7 +540,8 @@ def _now(admin: ClickHouse) -> int:
 
 
 def _rule(admin: ClickHouse) -> Rule:
-    """What makes hourly rows of raw records now: the statement, and the probes' ranks, as far as they are not the usual ones."""
+    """What turns raw records into hourly rows now: the statement, and the probes' ranks that differ from the
+    default."""
     statement = zlib.crc32(hourly.rows(hourly.Rows("flows", "true"), join=True).encode())
     places = (
         "SELECT sum(cityHash64(p.probe, p.rank, p.one_way)) FROM probe_places AS p WHERE p.rank != 100 OR p.one_way"

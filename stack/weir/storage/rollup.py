@@ -115,7 +115,7 @@ class _RollUp:
 
     def fingerprint(self, admin: ClickHouse, day: str, raw_rows: int) -> int:
         """A value that changes whenever the source of that day changes: hours rolled up, raw records removed, windows
-        written again. When the day's raw records are dropped, `raw_dropped` makes it that of none."""
+        written again. When the day's raw records are dropped, `raw_dropped` makes it the value for no records."""
         if self.source == "hosts_daily":
             rolled = f"SELECT {_ROLLED} AS it FROM hours FINAL WHERE toDate(hour) = '{day}'"
             return (int(admin.rows(rolled)[0]["it"]) + raw_rows) % 2**64
@@ -198,10 +198,10 @@ def roll_up(
     """Write the daily lists of every finished day that changed since they were written, or of one given day.
 
     Lists of hosts are made of daily rows, which are kept for ever, whether or not the day has raw records; windows are
-    added up as long as all of a list are there. Yields the day, the table and the number of rows, as each is done. An
-    interrupted day is not marked as done and is written again. A list whose source has lost rows of the day stays unchanged;
-    if that day was requested, this raises WeirError. A list that cannot be written holds up no other: at the end, this raises
-    ListsFailed.
+    added up as long as all windows of a list exist. Yields the day, the table and the number of rows, as each is done.
+    An interrupted day is not marked as done and is written again. A list whose source has lost rows of the day stays
+    unchanged; if that day was requested, this raises WeirError. A list that cannot be written does not hold up the
+    others: at the end, this raises ListsFailed.
 
     all_now: write the hourly rows, too, and raise HoursFailed at the end if some could not be; otherwise, days with records
     that are still missing from them wait.
@@ -226,7 +226,7 @@ def before_drop(admin: ClickHouse, table: str, begin: int, end: int) -> Iterator
 
 
 def raw_dropped(admin: ClickHouse, day: date, raw_rows: int) -> None:
-    """Note that a day's raw records were dropped, so many rows: its lists are no older than before."""
+    """Note that a day's raw records, so many rows, were dropped: its lists are no more outdated than before."""
     name = day.isoformat()
     (hosts,) = [one for one in _ROLL_UPS if one.source == "hosts_daily"]
     if _noted(admin).get((name, hosts.source)) == hosts.fingerprint(admin, name, raw_rows):

@@ -83,7 +83,7 @@ def keep(
         if leap and any(gone.why == "age" for gone in due(found, days, allowed, moment)):
             failed = failed or WeirError(
                 f"the clock is {leap / DAY_S:,.0f} days ahead of the last round: nothing is dropped for its age until the clock has"
-                " gone on for a day",
+                " run for a day",
                 hint="if it is right, 'weir storage keep --trust-clock' drops what is too old now",
                 status=1,
             )
@@ -189,11 +189,11 @@ _HOURS_AT_MOST_S = 60
 _ACTIONS = prometheus_client.Counter("weir_storage_actions", "Days rolled up and partitions dropped", ["action"])
 _BEHIND = prometheus_client.Gauge(
     "weir_storage_hourly_behind_seconds",
-    "Time since the oldest interval of which records are missing in the hourly rows: minutes while all is well; after late"
+    "Time since the oldest interval with records missing from the hourly rows: minutes while all is well; after late"
     " records, since the start of their hour",
 )
 _FUTURE = prometheus_client.Gauge(
-    "weir_storage_future_records", "Records whose interval is yet to begin: the hourly rows take them when it is over"
+    "weir_storage_future_records", "Records whose interval is yet to begin: the hourly rows include them once it ends"
 )
 _FAILING = prometheus_client.Gauge(
     "weir_storage_failing_hours",
@@ -232,7 +232,7 @@ def serve(stack: Stack, every_minutes: float) -> None:
             _FAILED.inc()
             _log(f"{error}{f'; {error.hint}' if error.hint else ''}")
         for hour in failing.keys() - said:
-            _log(f"the hourly rows of {iso(hour)} could not be written, and are tried again: {failing[hour]}")
+            _log(f"the hourly rows of {iso(hour)} could not be written; trying again: {failing[hour]}")
         said = set(failing)
         _FAILING.set(len(failing))
         if stopping.wait(min(_HOURS_EVERY_S, every_minutes * 60)):

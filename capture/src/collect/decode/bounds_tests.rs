@@ -248,7 +248,7 @@ fn a_template_is_withdrawn_alone_and_only_where_there_is_one() {
     let hear = |decoder: &mut Decoder, port: u16, data: &[u8]| _ = hear(decoder, port, NOW_MS, data);
     hear(&mut decoder, 1, &ipfix(5000, &[template(300, &SHORT), template(301, &SHORT)]));
     hear(&mut decoder, 2, &ipfix(5000, &[]));
-    // Of an unknown template, and of all options: the session changes nothing, and so goes on sharing.
+    // Withdraws an unknown template, and all options: the session changes nothing, and so keeps sharing.
     let unknown = set(2, &shorts(&[999, 0]));
     hear(&mut decoder, 2, &ipfix(5000, &[unknown, set(3, &shorts(&[3, 0]))]));
     let shared = |decoder: &Decoder| {

@@ -122,7 +122,7 @@ impl Decoder {
         self.waiting.expire(now_ms, &mut self.exporters, &self.limits);
     }
 
-    /// The host's clock was set by so many ms: all times by it that are remembered move along.
+    /// Moves all remembered times along with the host's clock, which was set by this many ms.
     pub fn clock_set(&mut self, by_ms: i64) {
         self.waiting.clock_set(by_ms);
         self.exporters.clock_set(by_ms, &self.limits);

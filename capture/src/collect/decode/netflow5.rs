@@ -31,7 +31,7 @@ pub(super) fn records(
     take: &mut impl Take,
 ) {
     let count = usize::from(u16::from_be_bytes([data[2], data[3]]));
-    // The upper two bits are the mode, which exporters that sample are seen to leave 0.
+    // The upper two bits are the mode, which some sampling exporters leave at 0.
     let interval = u32::from(u16::from_be_bytes([data[22], data[23]]) & 0x3fff);
     let sampling = Some(interval).filter(|&interval| interval > 0);
     let units = Units { flows: Some(count as u32), records: Some(count as u32) };

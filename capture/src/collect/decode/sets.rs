@@ -89,7 +89,7 @@ impl<T: Take> Message<'_, T> {
         sum
     }
 
-    /// Queues a set until its template comes.
+    /// Queues a set until its template arrives.
     fn wait(&mut self, id: u16, set: &[u8], is_cut: bool) {
         if is_cut {
             self.exporter.counts.count(Refusal::UnknownTemplate);

@@ -154,7 +154,7 @@ impl WaitingSet {
     }
 }
 
-/// Counts a set whose template never came.
+/// Counts a set whose template never arrived.
 pub(super) fn shed((of, session): &(ExporterInfo, Session), exporters: &mut Exporters) {
     match exporters.known(of) {
         Some(exporter) => {

@@ -84,7 +84,7 @@ pub enum Meaning {
     InputInterface,
     OutputInterface,
     Biflow,
-    /// One packet in so many (IE 34, 50).
+    /// One packet in this many (IE 34, 50).
     SamplingInterval,
     Sampler,
     PacketInterval,

@@ -17,7 +17,7 @@ pub struct Moment {
     pub export_ms: i64,
     /// The exporter's uptime when it sent the datagram, ms, if the header states it.
     pub uptime_ms: Option<u32>,
-    /// The exporter's boot time, ms from the Unix epoch, if an option stated it.
+    /// The exporter's boot time, ms from the Unix epoch, if an options record stated it.
     pub boot_ms: Option<i64>,
 }
 

@@ -159,7 +159,7 @@ impl RouteFields {
     }
 }
 
-/// Where the octets of these fields are in every record, in pieces of at most eight.
+/// The offsets of these fields' octets, the same in every record, in pieces of at most eight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteLayout {
     number: u64,

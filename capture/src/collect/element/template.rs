@@ -327,8 +327,8 @@ impl LeftOut {
 /// How each field of a flow record is read.
 ///
 /// OUT_BYTES and OUT_PKTS (IE 23, 24) are ambiguous. If they are the only counters, they count the source's packets
-/// where these leave the exporter. Beside other counters they count the destination's packets if the template is
-/// plainly nProbe's (it has elements of ntop's) and no other element counts these. Otherwise they count the source's
+/// where these leave the exporter. In addition to other counters they count the destination's packets if the template
+/// is plainly nProbe's (it has elements of ntop's) and no other element counts these. Otherwise they count the source's
 /// packets a second time, after the exporter changed them, and are read only where the other counters are 0. DST_TOS
 /// (IE 55) is the destination's class of service in a template of nProbe's; otherwise it is the one that the exporter
 /// gave the packets, and is left out.

@@ -209,9 +209,9 @@ impl Exporter {
         least
     }
 
-    /// The session to forget for another one: of those silent for long the one that was longest; else the one of fewest
-    /// datagrams, the newest of several. Anyone may begin a session by one datagram, so no number of new ones displaces
-    /// those that go on; and where more than the bound go on, few of them displace each other.
+    /// The session to forget for another one: of those silent for long, the longest silent; else the one with the
+    /// fewest datagrams, the newest of several. Anyone may begin a session with one datagram, so no number of new ones
+    /// displaces those that continue; and if more than the bound continue, few of them displace each other.
     fn least(&self) -> usize {
         let newest_ms = self.talks.iter().map(|talk| talk.heard_ms).max().unwrap_or(0);
         let of = |talk: &Talk| match newest_ms.saturating_sub(talk.heard_ms) {
@@ -313,7 +313,7 @@ pub struct Exporters {
     hand: usize,
     /// Flows whose last totals are kept.
     flows: usize,
-    /// No fewer than the fields of all templates that came since they were last counted.
+    /// No fewer than the fields of all templates that arrived since they were last counted.
     fields: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
     pub is_unsure: bool,
@@ -384,8 +384,8 @@ impl Exporters {
         }
     }
 
-    /// After a datagram with new templates, in so many octets: while there are too many fields, the exporter with the most
-    /// forgets its templates.
+    /// After a datagram with new templates, in this many octets: while there are too many fields, the exporter with the
+    /// most forgets its templates.
     pub fn bound_templates(&mut self, octets: usize, limits: &DecodeLimits) {
         // The shortest template has one field, and 8 octets.
         self.fields += octets * 9 / 8;

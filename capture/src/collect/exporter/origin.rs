@@ -58,7 +58,7 @@ impl From<Address> for Session {
     }
 }
 
-/// Who sent a record. The source port is no part of it: an exporter that restarts sends from another port and is still
+/// Who sent a record. The source port is not part of it: an exporter that restarts sends from another port and is still
 /// the same exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExporterInfo {

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(source.rate(stated(2001, 512)), 512);
         assert_eq!(at_each(&mut source, (2002..4000).map(|number| stated(number, 512))), 1920);
         assert_eq!(source.rate(Stated { sequence: 1 << 30, ..stated(4000, 512) }), 512);
-        // Samples that come fast keep their rate for a while.
+        // Samples that arrive fast keep their rate for a while.
         let fast = (0..5000).map(|number| Stated { at_ms: 0, ..stated(number, 1000) });
         assert_eq!(at_each(&mut Pool::default(), fast), 1000);
     }

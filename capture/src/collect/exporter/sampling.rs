@@ -50,7 +50,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// An option that states rates will come.
+    /// An option that states rates will follow.
     pub fn announce(&mut self) {
         if self.known.is_empty() && self.state == SamplingState::Known {
             self.state = SamplingState::Expected;

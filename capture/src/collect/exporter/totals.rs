@@ -35,7 +35,7 @@ pub struct Report {
     pub follows: Follows,
     /// The session that it belongs to.
     pub session: Session,
-    /// The flow's identity beside addresses and ports: its number, and its start time as sent.
+    /// The flow's identity besides addresses and ports: its number, and its start time as sent.
     pub flow: (u64, i64),
     /// When the flow began or, of an event, when it happened, ms; the least possible time if it is not stated.
     pub began_ms: i64,
@@ -83,7 +83,7 @@ impl Totals {
         self.now.len() + self.before.len()
     }
 
-    /// Moves the times of its flows, whose exporter's records are dated so many ms later from now on.
+    /// Moves the times of its flows, whose exporter's records are dated this many ms later from now on.
     pub fn clock_set(&mut self, later_ms: i64) {
         let moved = |ms: &mut i64| {
             if *ms != i64::MIN {
@@ -99,8 +99,8 @@ impl Totals {
         }
     }
 
-    /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns the
-    /// number of flows dropped that had not ended.
+    /// Makes room for another flow: none of `most` flows is dropped, and at most half as many more are kept. Returns
+    /// the number of dropped flows that had not ended.
     #[inline]
     pub fn make_room(&mut self, most: usize) -> u64 {
         let is_full = self.now.len() >= most / 2 && self.flows() >= most;
@@ -138,7 +138,7 @@ impl Totals {
             Follows::Totals => {
                 let mut grew = now.counts.iter().zip(&last.counts);
                 if grew.any(|(now, last)| now.0 < last.0 || now.1 < last.1) {
-                    // Lower counts: an earlier record that came late, or, if it was sent later, another flow.
+                    // Lower counts: an earlier record that arrived late, or, if it was sent later, another flow.
                     if sent_ms > last.sent_ms {
                         return Settled::New;
                     }

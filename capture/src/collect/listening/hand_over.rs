@@ -14,7 +14,7 @@ pub struct HandOver {
     recycled: Receiver<Flows>,
     /// Entries that were handed over and have not come back.
     entries: usize,
-    /// Times that the table was full.
+    /// How often the table was full.
     early: Counter,
     throttle: Throttle,
 }

@@ -113,7 +113,7 @@ impl ClientContext for ReadContext {
 
     fn error(&self, error: KafkaError, reason: &str) {
         if self.throttle.allow(&error.to_string()) {
-            tracing::warn!("cannot read from {}: {reason}; tried again", self.source);
+            tracing::warn!("cannot read from {}: {reason}; trying again", self.source);
         }
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn read(
             let context = consumer.context();
             if context.assigned.swap(false, Ordering::SeqCst) {
                 if let Err(error) = begin(&consumer) {
-                    tracing::warn!("{from}: {error:#}; tried again");
+                    tracing::warn!("{from}: {error:#}; trying again");
                     context.assigned.store(true, Ordering::SeqCst);
                 }
             }
@@ -212,7 +212,7 @@ pub(super) fn read(
                 }
                 Some(Err(error)) => {
                     if throttle.allow(&error.to_string()) {
-                        tracing::warn!("cannot read from {from}: {error}; tried again");
+                        tracing::warn!("cannot read from {from}: {error}; trying again");
                     }
                     true
                 }

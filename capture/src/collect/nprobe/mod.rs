@@ -1,8 +1,8 @@
 //! Inputs from nProbes: Kafka topics and ZeroMQ publishers, each read by a thread of its own.
 //!
-//! A thread's messages wait in a channel for the worker. The worker polls a descriptor beside those of its sockets, and
-//! a thread wakes it through that descriptor. While the channel is full, the threads read nothing: Kafka keeps
-//! messages; those that ZeroMQ drops leave a gap in the message numbers.
+//! A thread's messages wait in a channel for the worker. The worker polls a descriptor in addition to those of its
+//! sockets, and a thread wakes it through that descriptor. While the channel is full, the threads read nothing: Kafka
+//! keeps messages; those that ZeroMQ drops leave a gap in the message numbers.
 
 pub mod kafka;
 pub mod zmq;
@@ -27,7 +27,7 @@ const BATCH_OCTETS: usize = 1 << 20;
 /// Maximum batches between two looks at the clock.
 const AT_ONCE: usize = 4;
 
-/// The body of a message, by the way it came.
+/// The body of a message, by the way it arrived.
 enum Body {
     /// The two frames of ZeroMQ.
     Frames([Vec<u8>; 2]),
@@ -68,7 +68,7 @@ impl Outbox {
         self.octets = 0;
         let sent = self.messages.send(std::mem::take(&mut self.batch)).is_ok();
         let one = 1u64.to_ne_bytes();
-        // SAFETY: eight octets of an event's descriptor that is open. It fails only where the worker is long since woken.
+        // SAFETY: eight octets of an event's descriptor that is open. It fails only if the worker was woken long ago.
         unsafe { libc::write(self.wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         sent
     }
@@ -128,7 +128,7 @@ impl Inbox {
         !self.messages.is_empty()
     }
 
-    /// Whether no further messages can come.
+    /// Whether no further messages can arrive.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished) && self.messages.is_empty()
     }

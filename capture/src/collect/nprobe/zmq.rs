@@ -19,7 +19,7 @@ const WAITING: i32 = 2000;
 const LONGEST: i64 = 512 << 10;
 /// How long the thread, once stopped, still reads messages that had already arrived.
 const DRAIN: Duration = Duration::from_millis(500);
-/// If no message comes for this time, the thread logs that.
+/// If no message arrives for this time, the thread logs that.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// The address of a publisher, or the address that publishers connect to: `tcp://192.0.2.1:5556`, `tcp://*:5556c`.
@@ -43,7 +43,8 @@ impl FromStr for Endpoint {
         let port = address.strip_prefix("tcp://").and_then(|rest| rest.rsplit_once(':'));
         if !port.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)) {
             return Err(format!(
-                "'{text}' is no endpoint: write tcp://192.0.2.1:5556 to connect to an nProbe, tcp://*:5556c to listen"
+                "'{text}' is not an endpoint: write tcp://192.0.2.1:5556 to connect to an nProbe, tcp://*:5556c to \
+                 listen"
             ));
         }
         if address.starts_with("tcp://*:") && !listen {
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(parsed("ipc:///run/nprobe.c").unwrap(), ("ipc:///run/nprobe.c".to_owned(), false));
         assert!(parsed("tcp://*:5556").unwrap_err().contains("end it with c"));
         for wrong in ["5556", "tcp://", "tcp://host", "tcp://:5556", "tcp://host:0", "udp://host:5556", "ipc://"] {
-            assert!(parsed(wrong).unwrap_err().contains("is no endpoint"), "{wrong}");
+            assert!(parsed(wrong).unwrap_err().contains("is not an endpoint"), "{wrong}");
         }
         let endpoint: Endpoint = "tcp://127.0.0.9:5556".parse().unwrap();
         assert_eq!(endpoint.publisher()[12..], [127, 0, 0, 9]);

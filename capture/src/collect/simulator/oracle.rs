@@ -37,7 +37,7 @@ struct Known {
     start: u32,
     layout: Option<usize>,
     rate: Option<u32>,
-    /// Messages whose records wait, and when they came.
+    /// Messages whose records wait, and when they arrived.
     waiting: Vec<(usize, i64)>,
 }
 
@@ -249,7 +249,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Minimum and maximum losses, in the exporters' units: everything between the first and the last message received
-    /// that did not arrive. If units were unknown, or too few messages came to recognise the unit, the collector may
+    /// that did not arrive. If units were unknown, or too few messages arrived to recognise the unit, the collector may
     /// report less.
     fn lost(&self) -> (u64, u64) {
         let (mut least, mut most) = (0, 0);
@@ -284,8 +284,8 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// Expects a message's records to be published, at the rate that is known. It came, and was read, at these times by the
-/// host's clock.
+/// Expects a message's records to be published, at the rate that is known. It arrived, and was read, at these times by
+/// the host's clock.
 fn take(
     (expected, sums, by_exporter): (&mut BTreeMap<u32, Expected>, &mut Sums, &mut ByExporter),
     schedule: &Schedule,

@@ -74,7 +74,7 @@ pub struct Plan {
 pub enum Step {
     /// Time passes, s.
     Wait(u32),
-    /// The host's clock steps by so many ms.
+    /// The host's clock steps by this many ms.
     Clock(i64),
     /// It does so as the next message arrives, between two looks at it.
     ClockAsItHears(i64),
@@ -204,8 +204,8 @@ impl Schedule {
         schedule
     }
 
-    /// Lets the host's clock step a few times in every third schedule: from ms to years, in both directions. The collector
-    /// takes less for a difference between two readings.
+    /// Lets the host's clock step a few times in every third schedule: from ms to years, in both directions. The
+    /// collector takes smaller steps for a difference between two readings.
     fn step_clock(&mut self, mut rng: Rng) {
         if rng.u8(0..3) > 0 {
             return;

@@ -77,7 +77,7 @@ impl CollectedRecord<'_> {
         }
     }
 
-    /// Adds it to a batch, as a message of `flow.proto`. `encoded`: the routes of records encoded before.
+    /// Adds it to a batch, as a message of `flow.proto`. `encoded`: the routes of the records encoded so far.
     pub fn encode(&self, batch: &mut BatchEncoder, encoded: &mut EncodedRoutes) {
         let CollectedRecord { interval_ms, key, origin, cell, routes } = self;
         let (end, guess) = cell.initiator(key);

@@ -1,4 +1,4 @@
-//! The flows of one interval in memory: densely in the order they came, and found by their keys.
+//! The flows of one interval in memory: densely in order of arrival, and found by their keys.
 
 use super::cell::Cell;
 use crate::collect::part::FlowPart;
@@ -33,7 +33,7 @@ pub(super) struct Cells {
     pub(super) six: List<V6>,
 }
 
-/// Flows in the order they came, so that a new one is written next to the last one, and an index of their places by
+/// Flows in order of arrival, so that a new one is written next to the last one, and an index of their places by
 /// key.
 pub(super) struct List<K> {
     pub(super) places: Index,

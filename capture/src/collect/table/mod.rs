@@ -108,7 +108,7 @@ impl Table {
         self.entries + self.pending.len()
     }
 
-    /// Whether flows must be published before more records come: each may state another rate or route.
+    /// Whether flows must be published before more records arrive: each may state another rate or route.
     pub fn is_full(&self) -> bool {
         self.entries().max(self.origins.len()).max(self.routes.len()) >= self.options.max_entries
     }

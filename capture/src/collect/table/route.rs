@@ -49,7 +49,7 @@ struct Place {
 /// Encoded routes, for further records that state them.
 #[derive(Default)]
 pub struct EncodedRoutes {
-    /// The number of the [`SharedRoutes`] that they are of.
+    /// The number of the [`SharedRoutes`] that they belong to.
     number: u64,
     octets: Vec<u8>,
     /// By a route's index, and [`RouteOf`].

@@ -4,7 +4,7 @@ use crate::proto;
 use crate::publish::{Encoded, NoSink};
 use std::sync::atomic::AtomicU64;
 
-/// A sink whose messages wait in memory, so many octets.
+/// A sink whose messages wait in memory, this many octets.
 struct Waiting(Arc<AtomicU64>);
 
 impl Sink for Waiting {

@@ -1,4 +1,4 @@
-//! The Kafka client: what sending asks of it, its set-up, its answers, and the check for brokers and topics.
+//! The Kafka client: what sending requires of it, its set-up, its answers, and the check for brokers and topics.
 
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
 use crate::packet::protocol::TCP;
@@ -25,7 +25,7 @@ pub(super) trait Client {
     /// If it cannot take it now.
     fn send(&mut self, outgoing: &Outgoing) -> Result<(), KafkaError>;
 
-    /// Passes on the answers that come within `patience`.
+    /// Passes on the answers that arrive within `patience`.
     fn poll(&mut self, patience: Duration);
 
     /// Messages without an answer.
@@ -210,7 +210,7 @@ impl Client for KafkaClient {
     }
 
     fn look_for_brokers(&mut self) -> std::io::Result<JoinHandle<()>> {
-        // Of one topic that is there, because of all topics of a fleet the answer is long.
+        // Asks for one existing topic, because the answer for all topics of a fleet is long.
         let topic = Some(self.shared.topics[0].as_str());
         let found = self.producer.client().fetch_metadata(topic, RETRY).ok();
         let found: Vec<(String, u16)> = found

@@ -5,18 +5,18 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 declare_metrics! {
-    /// Messages delivered, waiting, spooled and given up.
+    /// Messages delivered, waiting, spooled and dropped.
     pub struct KafkaMetrics {
         delivered: Counter => "messages_delivered", "Messages that Kafka acknowledged";
         delivered_octets: Counter => "messages_delivered_octets", "Octets of acknowledged messages, before compression";
         queue: Gauge => "queue_octets", "Octets of messages that wait for Kafka's acknowledgement";
-        shed: CounterBy<1>, by ["cause"] => "messages_shed", "Messages given up, by cause";
-        shed_octets: CounterBy<1>, by ["cause"] => "messages_shed_octets", "Octets of messages given up, by cause";
+        shed: CounterBy<1>, by ["cause"] => "messages_shed", "Messages dropped, by cause";
+        shed_octets: CounterBy<1>, by ["cause"] => "messages_shed_octets", "Octets of messages dropped, by cause";
         spooled: Counter => "messages_spooled", "Messages written to the spool";
         spooled_octets: Counter => "messages_spooled_octets", "Octets of messages written to the spool";
         replayed: Counter => "messages_replayed", "Messages of the spool that Kafka acknowledged";
         replayed_octets: Counter => "messages_replayed_octets", "Octets of acknowledged messages of the spool";
-        spool_errors: Counter => "spool_errors", "Times that the spool could not be used";
+        spool_errors: Counter => "spool_errors", "Failed operations on the spool";
         spool: Gauge => "spool_octets", "Octets of the spool on disk";
         errors: CounterBy<1>, by ["cause"] => "kafka_errors", "Errors that the Kafka client reported, by code";
     }

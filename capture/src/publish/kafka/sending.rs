@@ -92,13 +92,13 @@ impl<C: Client> Sending<C> {
         self.incoming.is_empty() && self.spool.as_ref().is_none_or(Spool::is_empty)
     }
 
-    /// Takes in messages of the workers.
+    /// Accepts messages from the workers.
     #[cfg(test)]
     pub(super) fn take(&mut self, messages: impl Iterator<Item = TopicMessage>) {
         self.incoming.extend(messages);
     }
 
-    /// Goes once through all that may be due. Returns whether everything is done, if no message comes any more.
+    /// Does once whatever may be due. Returns whether everything is done, provided that no more messages arrive.
     pub(super) fn step(&mut self, finished: bool) -> anyhow::Result<bool> {
         self.look()?;
         self.sort_incoming();

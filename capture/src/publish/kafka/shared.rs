@@ -109,7 +109,7 @@ impl KafkaShared {
         self.metrics.spool(octets);
     }
 
-    /// Kafka has a message of so many octets.
+    /// Kafka has a message of this many octets.
     pub(super) fn delivered(&self, ticket: Ticket, octets: u64) {
         self.leave_memory(1, octets);
         self.metrics.delivered(octets);
@@ -147,7 +147,7 @@ impl KafkaShared {
         self.outstanding.fetch_sub(messages, Ordering::AcqRel);
     }
 
-    /// Counts messages that the spool gave up.
+    /// Counts messages that the spool dropped.
     pub(super) fn shed(&self, cause: &'static str, Amount { messages, octets }: Amount) {
         if messages == 0 {
             return;
@@ -155,7 +155,7 @@ impl KafkaShared {
         self.metrics.shed(cause, messages, octets);
         if self.throttle.allow(cause) {
             tracing::error!(
-                "the spool gave up {messages} messages ({cause}; weir_probe_messages_shed_total counts them, gaps in \
+                "the spool dropped {messages} messages ({cause}; weir_probe_messages_shed_total counts them, gaps in \
                  their sequence show which)"
             );
         }

@@ -1,5 +1,5 @@
 {% set host = chosen_host(filter_values) -%}
--- Flow records of one address, seen from its side. Without a choice: the address with most octets in the time
+-- Flow records of one address, seen from its side. If none is chosen, the address with the most octets in the time
 -- range. A flow that several probes saw counts once, or, where probes are chosen, for each of them.
 WITH toIPv6OrNull(ifNull({{ host }}, '')) AS asked
 SELECT

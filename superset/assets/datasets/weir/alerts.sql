@@ -1,5 +1,5 @@
--- Alerts that began in the time range, and those open now. `ts` is the begin of the alert; for an open alert the
--- range's end, so that a filter on time keeps it.
+-- Alerts that began in the time range, and those open now. `ts` is the start of the alert; for an open alert, the range's end, so that a filter on
+-- time keeps it.
 WITH found AS
 (
     SELECT

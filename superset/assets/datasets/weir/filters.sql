@@ -1,5 +1,5 @@
 {% set scope = 'probe' if filter_values('probe') else 'all' -%}
--- One filter set by time: each label as counted, and its usual value at that hour. Without a choice, the first set
+-- One filter set by time: each label as counted, and its usual value at that hour. If none is chosen, the first set
 -- other than the fixed sets of every agent.
 WITH
     {% if filter_values('counter_set') %}{{ chosen(filter_values, 'counter_set') }}

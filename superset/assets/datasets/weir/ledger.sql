@@ -1,5 +1,5 @@
--- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. Nobody knows which packets are missing of an interval
--- without a closing record: it counts as `intervals_unknown`. Rows stored twice have a column of their own, so that they cannot hide losses elsewhere.
+-- The ledger by time and probe, in points of `bucket_s` seconds, whole ones only. Nobody knows which packets of an interval without a closing record
+-- are missing: it counts as `intervals_unknown`. Rows stored twice have a column of their own, so that they cannot hide losses elsewhere.
 SELECT
     {{ point('l.ts') }} AS ts,
     {{ bucket_seconds(from_dttm, to_dttm) }} AS bucket_s,

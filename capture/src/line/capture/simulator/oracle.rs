@@ -312,7 +312,7 @@ impl Sums {
     }
 }
 
-/// Whether stated sums are those of the records that came, and obey the conservation law.
+/// Whether stated sums are those of the records that arrived, and obey the conservation law.
 fn balanced(of: &str, stated: &proto::Conservation, came: &Sums, captured: Sum, dropped: u64) -> Result<(), String> {
     let (flow, overflow) = (sum(stated.in_flow_records.as_ref()), sum(stated.in_overflow_records.as_ref()));
     hold!((flow, overflow) == (came.flow(), came.overflow), "{of}: records {flow:?} {overflow:?}, came {came:?}");

@@ -19,7 +19,7 @@ pub struct Schedule {
     pub idle_ms: i64,
     pub inner: bool,
     pub checksums: bool,
-    /// Closed intervals wait until the source was polled so many times.
+    /// Closed intervals wait until the source was polled this many times.
     pub publish_every: u32,
     pub steps: Vec<Step>,
 }
@@ -28,13 +28,13 @@ pub struct Schedule {
 pub enum Step {
     /// Packets that one poll passes on.
     Packets(Vec<Sent>),
-    /// No packets for so many ms.
+    /// No packets for this many ms.
     Wait(u32),
-    /// The clock steps by so many ms.
+    /// The clock steps by this many ms.
     Clock(i64),
     /// The source fails for a moment.
     Fail,
-    /// The ring is full: so many packets are dropped.
+    /// The ring is full: this many packets are dropped.
     Drop(u32),
     /// The agent reads this configuration ([`super::world::SETTINGS`]).
     Reload(usize),

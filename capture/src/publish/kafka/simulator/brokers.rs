@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Brokers {
     There,
-    /// They take so many messages at a time.
+    /// They take this many messages at a time.
     Slow(u8),
     Away,
     /// They write messages and do not answer.
     Late,
-    /// They take so many messages at a time, and refuse the next one and all behind it.
+    /// They take this many messages at a time, and refuse the next one and all behind it.
     Refusing(u8),
     WithoutTopics,
     /// The client cannot number its messages any more.

@@ -17,13 +17,13 @@ pub struct Schedule {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Step {
-    /// A worker publishes an interval: so many batches of so many octets, a closing record and counters.
+    /// A worker publishes an interval: this many batches of this many octets, a closing record and counters.
     Publish {
         worker: u32,
         batches: u32,
         octets: u32,
     },
-    /// The sending thread runs so many times, this many ms apart.
+    /// The sending thread runs this many times, this many ms apart.
     Send {
         times: u32,
         ms: u32,

@@ -14,7 +14,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Offsets of partitions of which a source has read nothing yet. */
+/** Offsets of partitions from which a source has read nothing yet. */
 final class KafkaOffsets {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 

@@ -59,7 +59,7 @@ import org.apache.flink.shaded.guava33.com.google.common.hash.Hashing;
 public final class SavedState {
   private static final String METADATA = "_metadata";
 
-  /** How long a block is tried again that ClickHouse does not take. */
+  /** How long to retry a block that ClickHouse does not accept. */
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private static final ListStateDescriptor<byte[]> SPLITS =
@@ -215,9 +215,9 @@ public final class SavedState {
   }
 
   /**
-   * Returns the offsets from which the source reads next. A partition of which it has read nothing
-   * has no offset in its state, only where to look for one: this writes that offset instead,
-   * because the jobs' later commits would be found there.
+   * Returns the offsets from which the source reads next. A partition from which it has read
+   * nothing has no offset in its state, only where to look for one: this writes that offset
+   * instead, because the jobs' later commits would be found there.
    */
   private static Map<String, Map<Integer, Long>> settleOffsets(
       OperatorState source, Options options) throws Exception {

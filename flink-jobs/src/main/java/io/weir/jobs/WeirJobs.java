@@ -106,7 +106,7 @@ public final class WeirJobs {
     configuration.set(
         CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION,
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
-    // While ClickHouse is away a sink stops its input, barriers included: that is no failure.
+    // While ClickHouse is away a sink stops its input, barriers included: that is not a failure.
     configuration.set(CheckpointingOptions.TOLERABLE_FAILURE_NUMBER, Integer.MAX_VALUE);
     configuration.set(CheckpointingOptions.CHECKPOINTING_TIMEOUT, Duration.ofMinutes(10));
     configuration.set(PipelineOptions.GENERIC_TYPES, false);

@@ -23,7 +23,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * stays in use. A missing topic counts as an empty one.
  */
 final class DeclaredTopics implements Runnable {
-  /** Changes within this time are combined in one new table. */
+  /** Changes within this time are combined into one new table. */
   private static final long COALESCE_MS = 300;
 
   private static final long POLL_MS = 500;
@@ -74,8 +74,7 @@ final class DeclaredTopics implements Runnable {
       } catch (InterruptException | InterruptedException e) {
         return;
       } catch (RuntimeException e) {
-        refusals.add(
-            Refusals.UNREACHABLE, "prefixes and probes cannot be read, tried again: {}", e);
+        refusals.add(Refusals.UNREACHABLE, "cannot read prefixes and probes, trying again: {}", e);
         try {
           Thread.sleep(RETRY_MS);
         } catch (InterruptedException interrupted) {

@@ -80,7 +80,7 @@ public final class Prefixes {
     int slash = text.indexOf('/');
     String address = text.substring(0, Math.max(0, slash));
     String length = text.substring(slash + 1);
-    // A name is never looked up: what is no address is refused before InetAddress sees it.
+    // A name is never looked up: anything but an address is refused before InetAddress sees it.
     if (!ADDRESS.matcher(address).matches()
         || !LETTERS.matcher(address).matches()
         || !LENGTH.matcher(length).matches()) {

@@ -43,7 +43,7 @@ final class Refusals {
     long now = System.currentTimeMillis();
     if (now - logged.getOrDefault(cause, 0L) >= LOG_EVERY_MS) {
       logged.put(cause, now);
-      LOG.warn(format + " (further ones are counted only, for a minute)", arguments);
+      LOG.warn(format + " (for a minute, further ones are only counted)", arguments);
     }
   }
 }

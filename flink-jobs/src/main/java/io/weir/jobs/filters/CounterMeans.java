@@ -48,7 +48,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   private transient KeyedValue<Means> means;
   private transient WakeUp timer;
 
-  /** By scope over all probes; begins anew with each start. */
+  /** By scope over all probes; begins afresh with each start. */
   private transient Map<String, Retired> retired;
 
   private transient MetricGroup metrics;

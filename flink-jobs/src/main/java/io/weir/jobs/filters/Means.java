@@ -105,7 +105,7 @@ final class Means {
     return Collections.unmodifiableSet(probes.keySet());
   }
 
-  /** Forgets those of the removed probes of which no window has counters. */
+  /** Forgets removed probes without counters in any window. */
   void forget(Collection<String> removed) {
     Set<String> gone = new HashSet<>(removed);
     if (!gone.isEmpty()) {

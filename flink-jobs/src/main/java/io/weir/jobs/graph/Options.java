@@ -40,8 +40,13 @@ public final class Options {
 
   private static final List<Option> OTHERS =
       List.of(
-          new Option("brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka, several with commas"),
-          new Option("group", "NAME", "weir", "Consumer group that read offsets are shown under"),
+          new Option(
+              "brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka brokers, separated by commas"),
+          new Option(
+              "group",
+              "NAME",
+              "weir",
+              "Consumer group under which the jobs commit the offsets they have read"),
           new Option("topics", "REGEX", ".+", "Probes whose topics are read"),
           new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
           new Option("database", "NAME", "weir", "Database in ClickHouse"),
@@ -51,25 +56,25 @@ public final class Options {
               "checkpoints",
               "DIR",
               "",
-              "Where state and rows on their way are kept; one process each"),
-          new Option("checkpoint-interval", "TIME", "3s", "Rows are stored this often"),
+              "Where the jobs keep state and pending rows; one directory per process"),
+          new Option("checkpoint-interval", "TIME", "3s", "How often rows are stored"),
           new Option("parallelism", "N", "2", "Subtasks of each operator"),
           new Option(
               "start",
               "committed|earliest|latest",
               "committed",
-              "Where to read from without state; committed: earliest where there is none"),
+              "Where to start reading without state; committed: earliest if there is none"),
           new Option(
               "resume",
               "latest|none|PATH",
               "latest",
-              "State to go on from: the newest checkpoint or savepoint, none, or a path (`flink run`: use -s)"),
+              "State to resume from: the newest checkpoint or savepoint, none, or a path (`flink run`: use -s)"),
           new Option(
               "sink",
               "clickhouse|count",
               "clickhouse",
-              "Where rows go; count: nowhere, they are counted, for measuring"),
-          new Option("listen", "ADDRESS", "127.0.0.1", "Address of the next two"),
+              "Where rows go; count: only count them, for measurements"),
+          new Option("listen", "ADDRESS", "127.0.0.1", "Address on which the next two listen"),
           new Option(
               "rest-port",
               "PORT",
@@ -80,7 +85,7 @@ public final class Options {
               "as-database",
               "PATH",
               "",
-              "Autonomous systems of addresses, in MaxMind's format; read anew when it changes"),
+              "Autonomous systems of addresses, in MaxMind's format; reloaded when it changes"),
           new Option("country-database", "PATH", "", "Countries of addresses, likewise"),
           new Option("window", "TIME", "30s", "Window of topn and indicators"),
           new Option("mix-window", "TIME", "5m", "Window of mixes, a multiple of --window"),
@@ -100,7 +105,7 @@ public final class Options {
               "window-flows",
               "N",
               AUTO,
-              "Flows that windows keep one by one, each for both of its ends; the rest is added up. "
+              "Flows that windows keep individually, each for both of its ends; the rest are aggregated. "
                   + AUTO
                   + ": a flow for each "
                   + OCTETS_OF_FLOW
@@ -109,23 +114,23 @@ public final class Options {
               "answer-timeout",
               "TIME",
               "10s",
-              "How long an answer to a SYN may take before the contact has failed"),
+              "How long an answer to a SYN may take before the contact counts as failed"),
           new Option(
               "national-delay",
               "TIME",
               "15s",
               "How long after its end a window over all probes waits for probes"),
-          new Option("discovery-interval", "TIME", "5s", "How often new probes are looked for"),
+          new Option("discovery-interval", "TIME", "5s", "How often to look for new probes"),
           new Option(
               "max-pending",
               "SIZE",
               "1GiB",
-              "Rows, compressed, that wait for ClickHouse before the source waits, or for a checkpoint before the job restarts"),
+              "Compressed rows that may wait for ClickHouse before the source pauses, or for a checkpoint before the job restarts"),
           new Option(
               "retry-for",
               "TIME",
               "7d",
-              "How long ClickHouse remembers a block: older ones are not tried again after a restart"));
+              "How long ClickHouse remembers a block; after a restart the jobs do not retry older ones"));
 
   /** The command line is wrong; the message is one line for the user. */
   public static final class BadOption extends Exception {
@@ -186,7 +191,7 @@ public final class Options {
     clickhouse = new ClickHouse.Endpoint(url, values.get("database"), user, password);
     checkpoints = values.get("checkpoints");
     if (checkpoints.isEmpty()) {
-      throw new BadOption("--checkpoints is missing: a directory for state and rows on their way");
+      throw new BadOption("--checkpoints is missing: a directory for state and pending rows");
     }
     checkpointInterval = duration("checkpoint-interval", values);
     parallelism = number("parallelism", values, 1, 1024);
@@ -234,7 +239,8 @@ public final class Options {
   public static List<Option> all(List<Job> jobs) {
     List<Option> options = new ArrayList<>();
     String names = jobs.stream().map(Job::name).collect(Collectors.joining(","));
-    options.add(new Option(JOBS, "NAMES", names, "Jobs of this process, with commas"));
+    options.add(
+        new Option(JOBS, "NAMES", names, "Jobs to run in this process, separated by commas"));
     options.addAll(OTHERS);
     return options;
   }
@@ -407,7 +413,7 @@ public final class Options {
         "      --brokers 127.0.0.1:9092 --clickhouse http://127.0.0.1:8123 --checkpoints /var/lib/weir/flink");
     lines.add("");
     lines.add(
-        "Exit status: 0 stopped, 1 failed, 2 wrong arguments. Ctrl-C or SIGTERM stops; the next start goes on");
+        "Exit status: 0 stopped, 1 failed, 2 wrong arguments. Ctrl-C or SIGTERM stops; the next start resumes");
     lines.add("from the newest checkpoint.");
     return String.join("\n", lines);
   }

@@ -62,7 +62,7 @@ final class Findings {
     return since == 0 ? at : Math.min(since, at);
   }
 
-  /** Adds messages that a message shows to be missing, which came at {@code at}. */
+  /** Adds missing messages that a message received at {@code at} reveals. */
   void missing(long at, long batches, long closings) {
     missingBatches += batches;
     missingClosings += closings;
@@ -71,7 +71,7 @@ final class Findings {
     }
   }
 
-  /** Adds what is not accounted for in a closing record that came at {@code at}. */
+  /** Adds what a closing record received at {@code at} does not account for. */
   void unbalanced(long at, long packets, long octets) {
     unbalancedPackets += packets;
     unbalancedOctets += octets;

@@ -16,8 +16,8 @@ public final class Health extends Job {
   public Health() {
     super(
         "health",
-        "alerts: probes that are silent, late, dropping, their clock off, their ledger incomplete, their lag growing;"
-            + " checkpoints that fail");
+        "alerts: probes that are silent or late, drop packets, or have a wrong clock, an incomplete"
+            + " ledger or a growing lag; failing checkpoints");
   }
 
   @Override

@@ -158,7 +158,7 @@ final class ProbeHealth {
     if (found.clocked > 0) {
       boolean late = found.late > 0;
       judge(Reason.PROBE_LATE, probe, late, at, out, late ? late(probe) : null);
-      // Beside late records that had to wait, other late records will have waited, too.
+      // Besides late records that had to wait, other late records will have waited, too.
       boolean off = found.ahead > 0 || found.offset > 0 || (found.behind > 0 && !late);
       judge(Reason.CLOCK_OFF, probe, off, at, out, off ? clock(probe) : null);
     }
@@ -221,11 +221,11 @@ final class ProbeHealth {
             + probe
             + ": "
             + number(unread)
-            + " messages are unread, and they grow.",
+            + " messages are unread, and their number is growing.",
         Map.of("unread_messages", unread));
   }
 
-  /** When a finding began; findings of an earlier version's state do not know it. */
+  /** When a finding began; findings of an earlier version's state lack it. */
   private long began(long since) {
     return since == 0 ? checkedAt : since;
   }

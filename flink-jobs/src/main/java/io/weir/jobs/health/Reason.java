@@ -26,7 +26,7 @@ enum Reason {
   LEDGER_INCOMPLETE(1, 6),
   /** The number of the probe's unread messages grows from check to check. */
   LAG_GROWING(5, 5),
-  /** No checkpoint of the jobs completes; the alert is on no probe. */
+  /** No checkpoint of the jobs completes; the alert concerns no single probe. */
   CHECKPOINTS_FAILING(1, 1);
 
   /** The reasons for alerts on a probe. */

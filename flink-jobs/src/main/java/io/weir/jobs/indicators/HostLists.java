@@ -33,7 +33,7 @@ final class HostLists {
           ScanList.ofAddresses(4, "icmp", Kind.ICMP),
           ScanList.ofPorts(5, "tcp", Kind.TCP),
           ScanList.ofPorts(6, "udp", Kind.UDP),
-          // Four failures more than answers call a scanner.
+          // Four more failures than answers identify a scanner.
           new StatsList(
               7,
               "scan_failures",

@@ -9,9 +9,7 @@ import io.weir.jobs.sink.NativeBlock;
 public final class Ingest extends Job {
   /** Declares the job. */
   public Ingest() {
-    super(
-        "ingest",
-        "stores every flow record, sets aside what cannot be understood, keeps the ledger");
+    super("ingest", "stores every flow record, sets unreadable messages aside, keeps the ledger");
   }
 
   @Override

@@ -29,7 +29,7 @@ final class Exporters {
   final Map<String, Long> sampling = new TreeMap<>();
 
   /**
-   * Rows received beside flow records; the name states the table: {@code ipfix 192.0.2.1 domain 7,
+   * Rows received besides flow records; the name states the table: {@code ipfix 192.0.2.1 domain 7,
    * nat_events}. Batches name no domain: they are assigned to the first entry of that address in
    * the closing records; if there is none, the name is {@code reports 192.0.2.1 domain 0}.
    */

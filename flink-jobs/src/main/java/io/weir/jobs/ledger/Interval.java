@@ -15,7 +15,7 @@ final class Interval {
     long octets;
     long repeated;
 
-    /** Number of rows that batches contained beside flow records. */
+    /** Number of rows that batches contained besides flow records. */
     final Reports reports = new Reports();
 
     /** Highest sequence number of a batch, -1 if none arrived. */
@@ -112,7 +112,7 @@ final class Interval {
     return !changed && version == 1 && parts.size() == 1 && parts.firstEntry().getValue().isEmpty();
   }
 
-  /** Whether everything of it has come, and each run that began it has closed it or ended. */
+  /** Whether everything of it has arrived, and each run that began it has closed it or ended. */
   boolean isFinished() {
     return state() == LedgerState.CLOSED
         && parts.values().stream().allMatch(part -> part.closing != null || part.abandoned);

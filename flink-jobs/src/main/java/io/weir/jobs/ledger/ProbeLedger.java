@@ -35,7 +35,7 @@ final class ProbeLedger {
   private final TreeMap<Integer, WorkerLedger> workers = new TreeMap<>();
   private final NewestRun run = new NewestRun();
 
-  /** When the last event came, be it that Kafka listed the probe; ms from 1970. */
+  /** When the last event arrived, Kafka's lists of the probe included; ms from 1970. */
   private long heardAt;
 
   /** Time of Kafka's newest answer, ms from 1970. */
@@ -68,7 +68,7 @@ final class ProbeLedger {
     }
   }
 
-  /** Writes the rows of intervals that are overdue, when no messages come any more. */
+  /** Writes the rows of intervals that are overdue, when no more messages arrive. */
   void end(String probe, long now, long grace, Consumer<TableRow> out) {
     workers.forEach(
         (number, worker) -> write(probe, number, worker.changes(now, grace, true), now, out));

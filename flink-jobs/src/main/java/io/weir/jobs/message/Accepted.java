@@ -10,8 +10,8 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /**
- * A readable message that is not a repeat; or one that is left out, of which only the worker and
- * the time are known, because windows follow how far each worker's messages have been read.
+ * A readable message that is not a repeat; or one that is left out, with only its worker and time
+ * known, because windows follow how far each worker's messages have been read.
  *
  * @param flow the message, if from a flows topic, else null
  * @param counter the message, if from a counters topic, else null
@@ -37,7 +37,7 @@ public record Accepted(
     return new Accepted(null, header, null, raw.offset(), raw.appended());
   }
 
-  /** Writes an {@link Accepted} as it came; only used where operators are not chained. */
+  /** Writes an {@link Accepted} unchanged; only used where operators are not chained. */
   public static final class Serializer extends WireSerializer<Accepted> {
     private static final long serialVersionUID = 1;
 

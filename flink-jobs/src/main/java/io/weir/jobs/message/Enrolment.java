@@ -31,7 +31,7 @@ public record Enrolment(long at, List<Probe> probes) {
       long[] newest,
       long[] counters,
       long[] newestCounters) {
-    /** A probe of which only the flows' offsets are known. */
+    /** A probe with only the offsets of its flows known. */
     public Probe(String name, long[] begin, long[] end) {
       this(name, begin, end, new long[end.length], new long[0], new long[0]);
     }
@@ -48,7 +48,8 @@ public record Enrolment(long at, List<Probe> probes) {
   }
 
   /**
-   * For each probe the number of partitions, and of each its end and when its newest message came.
+   * For each probe the number of partitions, and for each its end and when its newest message
+   * arrived.
    */
   public long[] ends(boolean ofCounters) {
     return probes.stream().flatMapToLong(probe -> probe.ends(ofCounters)).toArray();
@@ -65,7 +66,7 @@ public record Enrolment(long at, List<Probe> probes) {
     }
   }
 
-  /** Takes in the end of a partition and when its newest message came. */
+  /** Notes the end of a partition and when its newest message arrived. */
   public interface Ends {
     void take(String probe, int partition, long end, long came);
   }

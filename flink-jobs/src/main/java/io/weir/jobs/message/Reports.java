@@ -14,7 +14,7 @@ import java.util.TreeMap;
 import java.util.function.BiConsumer;
 
 /**
- * Number of rows that batches contain beside flow records, by the exporter that reported them.
+ * Number of rows that batches contain besides flow records, by the exporter that reported them.
  *
  * <p>Bounded: exporters beyond {@link #MAX_EXPORTERS} count as one exporter of unknown address.
  */

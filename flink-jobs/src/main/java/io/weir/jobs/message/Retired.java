@@ -10,7 +10,7 @@ import java.util.Set;
 /**
  * Finds the probes that have been removed: those that Kafka's lists have lacked for {@link
  * #AFTER_MS}. While no list arrives, during an outage of Kafka for example, no probe counts as
- * removed. It begins anew with each start of the jobs, and is not part of the state.
+ * removed. It begins afresh with each start of the jobs, and is not part of the state.
  */
 public final class Retired {
   /** How long a probe counts as enrolled after Kafka last listed it. */

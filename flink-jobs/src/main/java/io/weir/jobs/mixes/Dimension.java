@@ -38,7 +38,7 @@ final class Dimension extends Listed {
   private static final String SYSTEM = "if(direction = 'out', receiver_as, sender_as)";
   private static final String SYSTEM_NAME = "dictGet('autonomous_system_names', 'name', t.number)";
 
-  /** All packets, of which every mix shows shares. */
+  /** All packets: every mix shows shares of them. */
   static final Dimension TOTAL =
       new Dimension(1, "total", "total", "", Shown.TOP, way -> 0, "toUInt32(0)", "'all'", false);
 

@@ -9,15 +9,15 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * A bucket's part of the mixes: octets, packets and flows, IPv4 and IPv6 apart, by application, AS,
- * country, customer, and AS with application, for each way that packets went. Each packet is
- * counted once in every dimension, so the values of each dimension add up to the total.
+ * A bucket's part of the mixes: octets, packets and flows, IPv4 and IPv6 separately, by
+ * application, AS, country, customer, and AS with application, for each way that packets went. Each
+ * packet is counted once in every dimension, so the values of each dimension add up to the total.
  *
  * <p>"Inside" means the probe's site for a single probe, the nation for all probes, and the
  * customer for a customer. Each flow is counted in two directions: the packets that its source
- * sent, and those that it received. Its beginning is counted in both of them, if they are in and
- * out; where one direction holds all of its packets, with those that its source sent, or, if the
- * source has not sent yet, with those that it received.
+ * sent, and those that it received. Its beginning is counted in both if they are in and out;
+ * otherwise once, with the packets that its source sent or, if the source has not sent yet, with
+ * those that it received.
  */
 final class MixDigester implements Digester {
   private static final long serialVersionUID = 1;

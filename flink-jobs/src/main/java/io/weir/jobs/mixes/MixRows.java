@@ -52,8 +52,8 @@ record MixRows(int applications, int systems) implements RowMaker {
     for (int at : places) {
       best.offer(Math.max(1, octets(cells, at)), at);
     }
-    // What the total has beyond the rows, so that they add up to it even if a window began before
-    // the version of the jobs that introduced the dimension.
+    // The part of the total that no row has, so that they add up to it even if a window began
+    // before the version of the jobs that introduced the dimension.
     int whole = total + Sums.KEY;
     long[] rest = Arrays.copyOfRange(cells, whole, whole + MixDigester.VALUES);
     Object[] empty = MixTable.TABLE.row((int) (key >>> 16), national, whole(cells, total));

@@ -39,7 +39,7 @@ final class MixTable {
       return sums[at + value];
     }
 
-    /** The sum of both versions of IP. */
+    /** The sum of both IP versions. */
     long both(int value) {
       return get(value) + get(MixDigester.IPV6 + value);
     }

@@ -18,7 +18,7 @@ public final class Compressed {
   /** Nothing. */
   public static final byte[] NONE = {};
 
-  /** The level for numbers, of which there are many and for minutes: the fastest. */
+  /** The level for numbers, which are many and short-lived: the fastest. */
   private static final int FASTEST = 1;
 
   /**

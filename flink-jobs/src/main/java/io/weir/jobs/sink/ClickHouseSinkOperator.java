@@ -67,9 +67,10 @@ public final class ClickHouseSinkOperator extends AbstractStreamOperator<Void>
       Metric.counter("stored_rows", OPERATOR, "Rows that ClickHouse acknowledged");
   private static final Metric INSERTS =
       Metric.counter("inserts", OPERATOR, "Blocks that ClickHouse acknowledged");
-  static final Metric RETRIES = Metric.counter("insert_retries", OPERATOR, "Inserts tried again");
+  static final Metric RETRIES =
+      Metric.counter("insert_retries", OPERATOR, "Inserts that were retried");
   private static final Metric PENDING_BYTES =
-      Metric.gauge("pending_bytes", OPERATOR, "Octets of rows on their way, compressed");
+      Metric.gauge("pending_bytes", OPERATOR, "Octets of pending rows, compressed");
   private static final Metric PENDING_FILES =
       Metric.gauge("pending_files", OPERATOR, "Blocks waiting for ClickHouse");
   public static final List<Metric> METRICS =

@@ -13,7 +13,7 @@ public final class CountingSink extends AbstractStreamOperator<Void>
   private static final long serialVersionUID = 1;
 
   private static final Metric ROWS =
-      Metric.counter("counted_rows", "store-<table>", "Rows counted in the store's place");
+      Metric.counter("counted_rows", "store-<table>", "Rows counted instead of being stored");
   public static final List<Metric> METRICS = List.of(ROWS);
 
   private transient Counter rows;

@@ -70,7 +70,7 @@ final class InsertMarks {
     last = null;
   }
 
-  /** The newest checkpoint of which any subtask may have stored something; 0 for none. */
+  /** The newest checkpoint with rows that any subtask may have stored; 0 for none. */
   long newestCheckpoint() throws IOException {
     return newest().values().stream().mapToLong(Mark::checkpoint).max().orElse(0);
   }

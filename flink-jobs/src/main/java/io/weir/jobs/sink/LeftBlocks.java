@@ -29,7 +29,7 @@ public final class LeftBlocks {
    * Creates it.
    *
    * @param retryForMs age at which ClickHouse may have forgotten a block
-   * @param patienceMs how long a block that ClickHouse does not take is tried again
+   * @param patienceMs how long to retry a block that ClickHouse does not accept
    */
   public LeftBlocks(BlockStore store, long retryForMs, long patienceMs) {
     this.store = store;

@@ -67,7 +67,7 @@ public record PendingFile(
     return token.replace('/', '-') + SUFFIX;
   }
 
-  /** Number of the subtask that wrote the file of this name; -1 if it is no such file. */
+  /** Number of the subtask that wrote the file of this name; -1 if it is not such a file. */
   static int writer(String name) {
     Matcher match = NAME.matcher(name);
     return match.matches() ? Integer.parseInt(match.group(1)) : -1;

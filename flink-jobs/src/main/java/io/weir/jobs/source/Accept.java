@@ -47,7 +47,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
       Metric.counter("received_records", OPERATOR, "Flow records in messages that were accepted");
   private static final Metric REPEATED =
       Metric.counter(
-          "repeated_messages", OPERATOR, "Messages dropped because they had come before");
+          "repeated_messages", OPERATOR, "Messages dropped because they had already arrived");
   private static final Metric SET_ASIDE =
       Metric.counter(
           "dead_letters", OPERATOR, "Messages set aside, by `cause` (scope `weir_cause`)");

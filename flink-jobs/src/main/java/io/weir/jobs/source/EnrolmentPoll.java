@@ -30,9 +30,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Regularly asks Kafka for the enrolled probes that the jobs read, the end offsets of their
- * partitions, and when the newest message of each came. A separate thread queries Kafka; the source
- * passes on the newest answer, so an outage of Kafka blocks nothing. Without an answer it emits no
- * element.
+ * partitions, and when the newest message of each arrived. A separate thread queries Kafka; the
+ * source passes on the newest answer, so an outage of Kafka blocks nothing. Without an answer it
+ * emits no element.
  */
 public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final long serialVersionUID = 1;
@@ -178,7 +178,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     return TopicKind.COUNTERS.prefix() + flows.substring(TopicKind.FLOWS.prefix().length());
   }
 
-  /** When the newest message came; 0 if the partition is empty. */
+  /** When the newest message arrived; 0 if the partition is empty. */
   private static long came(ListOffsetsResultInfo newest) {
     return Math.max(0, newest.timestamp());
   }

@@ -9,7 +9,7 @@ import org.apache.kafka.common.record.TimestampType;
 
 /**
  * Emits Kafka messages without parsing them: a later operator parses them, and sets unreadable ones
- * aside byte for byte.
+ * aside unchanged.
  */
 public final class RawMessageDeserializer implements KafkaRecordDeserializationSchema<RawMessage> {
   private static final long serialVersionUID = 1;

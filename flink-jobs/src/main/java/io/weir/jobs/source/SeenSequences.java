@@ -20,7 +20,7 @@ public final class SeenSequences {
   /** Ranges remembered for each run. */
   public static final int MAX_RANGES = 10_000;
 
-  /** Longer than any message comes late. */
+  /** Longer than any message can be late. */
   static final long FORGET_MS = 30L * 86_400_000;
 
   /** The worker that writes one partition. {@code kind} is the topic's kind. */

@@ -105,7 +105,7 @@ final class TopFlows {
               "share",
               "Float64",
               "t.octets / greatest(t.window_octets, 1)",
-              "Part of window_octets that the flow has, 0 to 1")
+              "Share of window_octets that the flow has, 0 to 1")
           .probes()
           .view(
               "t.packets > 0",

@@ -4,7 +4,7 @@ import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
 
 /**
- * Attempts to open TCP connections, judged by whether a SYN-ACK came: a flow with a SYN, whose
+ * Attempts to open TCP connections, judged by whether a SYN-ACK arrived: a flow with a SYN, whose
  * initiator is known, seen by a probe that sees both directions. A window judges the attempts first
  * seen at least the answer timeout before its end, and those that were too late to be judged in the
  * previous window; the answer may come until the window's end, and any such probe of the scope may

@@ -4,7 +4,7 @@ import java.util.Arrays;
 
 /**
  * The largest of many values, with their keys: a heap of fixed size with the smallest at the top.
- * Of equal values, the one that {@link Order} puts first counts as larger.
+ * Among equal values, the one that {@link Order} puts first counts as larger.
  */
 public final class Best {
   /** An order of keys for equal values, so that a list does not depend on arrival. */

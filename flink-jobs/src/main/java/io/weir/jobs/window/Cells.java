@@ -55,8 +55,8 @@ public final class Cells {
   }
 
   /**
-   * The same for rows whose first two numbers identify the list; of equal values, the one with the
-   * lower key comes first.
+   * The same for rows whose first two numbers identify the list; among equal values, the one with
+   * the lower key comes first.
    *
    * @param key offset of the key in a row
    * @param length of the key, in numbers

@@ -46,7 +46,7 @@ final class Coarse {
     return sketches;
   }
 
-  /** Adds up flows, each of which is one entry, so that at most about {@code limit} are left. */
+  /** Aggregates flows, one entry each, so that at most about {@code limit} are left. */
   void load(long[] cells, int size, int ofBucket, int limit) {
     bucket = ofBucket;
     coarse.clear();

@@ -14,7 +14,7 @@ import io.weir.jobs.serde.WireType;
  * @param expected number of enrolled probes, 1 for a single probe
  * @param last whether it says only that the bucket sends no further digest of this window and scope
  * @param compressed the data, see {@link Compressed}: digests are kept as long as late data may
- *     come
+ *     arrive
  */
 public record Digest(
     int job,

@@ -11,7 +11,7 @@ import java.util.TreeSet;
 import org.apache.flink.api.common.functions.RuntimeContext;
 
 /**
- * The windows (by number) of a bucket that are over for good: data for them comes too late. And the
+ * The windows (by number) of a bucket that are over for good: data for them is too late. And the
  * spans (by number): the longer windows that {@link SumFunction} adds up, which are over once all
  * windows in them are.
  */

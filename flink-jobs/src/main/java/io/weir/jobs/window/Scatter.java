@@ -31,7 +31,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   private static final int MAX_WORKERS = 100_000;
   private static final long[] NONE = {};
 
-  /** How often at least, while messages come, buckets get what was read. */
+  /** Maximum time between two deliveries of read data to the buckets, while messages arrive. */
   private static final long FLUSH_MS = 1_000;
 
   /** Upper limit of packet counts, so that the sum of two of them still fits. */
@@ -39,7 +39,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
 
   private record Key(String probe, long window) {}
 
-  /** How far the messages of a worker were read: the newest one, and when it came. */
+  /** How far the messages of a worker were read: the newest one, and when it arrived. */
   private record Position(String probe, int worker, long offset, long appended) {}
 
   private static final class Parts {
@@ -226,8 +226,8 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
   }
 
   /**
-   * Of a flow whose initiator is a guess, whether the service is at the source: the registered
-   * port, else the lower one.
+   * Whether the service is at the source of a flow with a guessed initiator: the registered port,
+   * else the lower one.
    */
   private static boolean isServiceAtSource(Flow flow, short registered) {
     int service = registered & 0xffff;
@@ -304,7 +304,7 @@ final class Scatter extends FlushingOperator<Accepted, WindowMessage> {
     }
     parts.clear();
     entries = 0;
-    // Only now, so that windows cannot end before they have what was read.
+    // Only now, so that windows cannot end before they have the data read.
     for (Position position : read.values()) {
       for (int bucket : markedBuckets) {
         emit(

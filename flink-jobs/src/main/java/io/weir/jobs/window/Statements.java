@@ -9,7 +9,7 @@ import java.util.stream.Collectors;
  * The SQL statements generated from a {@link WindowTable}.
  *
  * @param primary columns of the sorting key that are the primary key
- * @param shownWhere condition on the rows of the table, {@code t}, that the view shows
+ * @param shownWhere condition on rows of the table {@code t} that selects those in the view
  */
 public record Statements(
     String name,

@@ -54,15 +54,17 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       Metric.counter(
           "window_too_late_records",
           OPERATOR,
-          "Ends of flow records for a window that takes nothing in any more; the records are in `flows`");
+          "Ends of flow records for a window that no longer accepts data; the records are in `flows`");
   private static final Metric DIGESTED =
       Metric.counter(
-          "window_digested_flows", OPERATOR, "Flows that digests were made of, each time anew");
+          "window_digested_flows",
+          OPERATOR,
+          "Flows that digests were computed from, counted each time");
   private static final Metric COARSENED =
       Metric.counter(
           "window_coarsened_entries",
           OPERATOR,
-          "Ends of flows added up because windows had more than `--window-flows`");
+          "Ends of flows aggregated because windows had more than `--window-flows`");
   private static final Metric ENTRIES =
       Metric.gauge(
           "window_entries",
@@ -436,7 +438,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Frees this much weight of a bucket, if it can, in these ways, of the oldest windows first.
+   * Frees this much weight of a bucket, if it can, in these ways, the oldest windows first.
    *
    * @return the weight of the bucket afterwards
    */
@@ -548,7 +550,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   /**
-   * Ends a window. Of one that is far ahead, all stays open that has no digest: its time comes
+   * Ends a window. In one that is far ahead, everything without a digest stays open: its time comes
    * later, and other probes reach it then.
    */
   private void end(

@@ -234,7 +234,7 @@ final class WindowState {
     return entries + saidEntries;
   }
 
-  /** Determines anew what the data of {@link Said} take. */
+  /** Recomputes how much memory the data of {@link Said} take. */
   void weigh() {
     long octets = all.octets();
     for (Log log : probes.values()) {
