@@ -261,7 +261,7 @@ mod tests {
             (from.to_string(), &from.broker()[12..]),
             ("127.0.0.1,b:9093;flows".to_owned(), &[127, 0, 0, 1][..])
         );
-        assert!("flows".parse::<FromTopic>().unwrap_err().contains("is no \"brokers;topic\""));
+        assert!("flows".parse::<FromTopic>().unwrap_err().contains("is not \"brokers;topic\""));
     }
 
     #[test]
