@@ -1,8 +1,8 @@
 package io.weir.jobs.health;
 
 import io.weir.jobs.message.Idle;
+import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.message.LedgerEvent;
-import io.weir.jobs.message.RunOrder;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -28,19 +28,9 @@ final class WorkerHealth {
   /** Whether any closing record has arrived. */
   boolean reported;
 
-  /** Whether the agent announced its stop. */
-  boolean stopped;
-
   private final Idle idle = new Idle();
 
-  /** Epoch of the newest run, 0 before the first message. */
-  private long epoch;
-
-  /** When its newest message came, as {@link RunOrder#heard} states it. */
-  private long runHeard;
-
-  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
-  private long before;
+  private final KnownRun run = new KnownRun();
 
   /** Sequence number after that of the last closing record. */
   private long next;
@@ -71,6 +61,11 @@ final class WorkerHealth {
    */
   long silentSince() {
     return came == 0 ? heard : came;
+  }
+
+  /** Whether the newest run announced its stop. */
+  boolean stopped() {
+    return run.stopped();
   }
 
   /** Processes a batch that has not been received before. */
@@ -105,7 +100,6 @@ final class WorkerHealth {
     received = 0;
     closedUntil = event.until();
     inRing = sums.getInRingPackets();
-    stopped = record.getLast();
   }
 
   /**
@@ -113,27 +107,20 @@ final class WorkerHealth {
    * run. {@code last} is whether it announces the run's stop.
    */
   private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
-    if (RunOrder.isNewer(event.epoch(), event.until(), at, epoch, runHeard, before)) {
+    long known = run.epoch();
+    if (run.note(event.epoch(), event.until(), at, last)) {
       if (received > 0) {
         found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
       // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
       // lower, its first messages may have counted as leftovers.
-      boolean fromStart = event.sequence() == 0 || (epoch != 0 && event.epoch() > epoch);
-      before = RunOrder.before(event.epoch(), epoch, before);
-      epoch = event.epoch();
+      boolean fromStart = event.sequence() == 0 || (known != 0 && event.epoch() > known);
       next = fromStart ? 0 : event.sequence();
       received = 0;
       closedUntil = 0;
       inRing = -1;
-      stopped = false;
-      runHeard = 0;
     }
-    if (event.epoch() != epoch) {
-      return false;
-    }
-    runHeard = RunOrder.heard(runHeard, at, last);
-    return true;
+    return event.epoch() == run.epoch();
   }
 
   private static long unbalanced(Conservation sums, long inRingBefore) {
