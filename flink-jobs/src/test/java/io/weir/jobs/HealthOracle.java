@@ -79,10 +79,14 @@ final class HealthOracle {
     }
   }
 
-  /** An alert: when it was first reported, and when its closing was reported. */
+  /** An alert: by the time of each report, whether it was open; a closed one may open again. */
   private static final class Told {
-    long opened = Long.MAX_VALUE;
-    long closed = Long.MAX_VALUE;
+    final TreeMap<Long, Boolean> open = new TreeMap<>();
+
+    boolean isOpen(long at) {
+      Map.Entry<Long, Boolean> last = open.floorEntry(at);
+      return last != null && last.getValue();
+    }
   }
 
   private final Map<String, TreeMap<Integer, Worker>> probes = new TreeMap<>();
@@ -189,9 +193,7 @@ final class HealthOracle {
           alerts
               .computeIfAbsent(cells.get("probe") + " " + cells.get("reason"), k -> new TreeMap<>())
               .computeIfAbsent(cells.get("id"), k -> new Told());
-      long at = ms(cells.get("updated_at"));
-      told.opened = Math.min(told.opened, at);
-      told.closed = cells.containsKey("closed_at") ? at : told.closed;
+      told.open.put(ms(cells.get("updated_at")), !cells.containsKey("closed_at"));
     }
     for (String probe : enrolled.keySet()) {
       silence(oracle, probe, alerts.getOrDefault(probe + " probe_silent", new TreeMap<>()));
@@ -234,7 +236,7 @@ final class HealthOracle {
   }
 
   private static boolean isOpen(TreeMap<String, Told> alerts, long at) {
-    return alerts.values().stream().anyMatch(told -> told.opened <= at && told.closed > at);
+    return alerts.values().stream().anyMatch(told -> told.isOpen(at));
   }
 
   /**
@@ -293,7 +295,7 @@ final class HealthOracle {
       return;
     }
     long by = at + (away ? QUIET_MS : NOTICED_MS);
-    if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
+    if (own.values().stream().noneMatch(alert -> alert.open.firstKey() <= by)) {
       oracle.same("alert of " + probe + "'s " + what + " at " + Received.time(at), false, true);
     }
   }

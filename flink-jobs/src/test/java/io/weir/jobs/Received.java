@@ -38,8 +38,8 @@ final class Received {
   /** How far ahead of the clock windows are kept for sure: fifteen minutes, less one window. */
   static final long AHEAD_MS = 900_000 - WINDOW_MS;
 
-  /** The largest constant error of an agent's clock, and how late it may close an interval. */
-  private static final long CLOCK_MS = 75_000;
+  /** How far beyond the time at which the broker received it a closing record is believed. */
+  private static final long CLOCK_MS = 60_000;
 
   record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
     /** A key that is the same for both directions. */
@@ -144,7 +144,7 @@ final class Received {
           until);
     }
 
-    /** Whether it closes the windows up to {@code end}, and is not of a clock far ahead. */
+    /** Whether it closes the windows up to {@code end}, and is believed. */
     boolean closes(long end) {
       return until >= end && came >= Math.min(end, this.end) - CLOCK_MS;
     }
@@ -246,11 +246,13 @@ final class Received {
       return;
     }
     long start = message.getIntervalStartMs();
+    // A lost closing record before the first one that came is missing from the interval before.
+    boolean follows = message.hasClosing() && !message.getClosing().getFirst();
     spans
         .computeIfAbsent(worker, key -> new HashMap<>())
         .merge(
             message.getEpoch(),
-            new long[] {start, start},
+            new long[] {follows ? start - message.getIntervalMs() : start, start},
             (a, b) -> new long[] {Math.min(a[0], b[0]), Math.max(a[1], b[1])});
     health.message(event.at(event.message().appended()), message);
     String interval =
@@ -568,14 +570,14 @@ final class Received {
   }
 
   /**
-   * Whether an interval lies between two of another run of the worker: a clock that stepped told
-   * both runs its time, and the other one may have lost its closing record, too.
+   * Whether an interval lies within another run of the worker: a clock that stepped told both runs
+   * its time, and the other one may have lost its closing record, too.
    */
   boolean isWithinAnotherRun(FlowMessage header) {
     long start = header.getIntervalStartMs();
     return spans.get(header.getProbe() + "/" + header.getWorker()).entrySet().stream()
         .filter(run -> run.getKey() != header.getEpoch())
-        .anyMatch(run -> run.getValue()[0] < start && start < run.getValue()[1]);
+        .anyMatch(run -> run.getValue()[0] <= start && start <= run.getValue()[1]);
   }
 
   /** The number of messages that came after the end of a window. */
