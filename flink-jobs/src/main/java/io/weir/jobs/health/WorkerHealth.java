@@ -3,6 +3,7 @@ package io.weir.jobs.health;
 import io.weir.jobs.message.Idle;
 import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.message.LedgerEvent;
+import io.weir.jobs.message.RangeSet;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -13,6 +14,8 @@ import io.weir.proto.DropCount;
  * interval.
  */
 final class WorkerHealth {
+  private static final int MAX_RANGES = 100;
+
   /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
@@ -35,8 +38,8 @@ final class WorkerHealth {
   /** Sequence number after that of the last closing record. */
   private long next;
 
-  /** Number of batches received since that closing record. */
-  private long received;
+  /** Sequence numbers, from {@link #next} on, of the received batches. */
+  private final RangeSet received = new RangeSet(MAX_RANGES);
 
   /** End of the last closed interval of the run, 0 if none is known. */
   private long closedUntil;
@@ -71,7 +74,7 @@ final class WorkerHealth {
   /** Processes a batch that has not been received before. */
   void batch(LedgerEvent event, long now, Findings found) {
     if (run(event, false, event.came(now), found) && event.sequence() >= next) {
-      received++;
+      received.add(event.sequence());
     }
   }
 
@@ -85,7 +88,7 @@ final class WorkerHealth {
       return;
     }
     boolean follows = record.getFirstSequence() <= next;
-    long lost = Math.max(0, event.sequence() - next - received);
+    long lost = event.sequence() - next - received.countIn(next, event.sequence());
     long closings = 0;
     if (!follows) {
       long between = event.interval() - record.getSkippedIntervals() * event.length() - closedUntil;
@@ -97,7 +100,7 @@ final class WorkerHealth {
     found.missing(at, lost - closings, closings);
     found.unbalanced(at, unbalanced(sums, follows ? start : -1), unbalancedOctets(sums));
     next = event.sequence() + 1;
-    received = 0;
+    received.removeBelow(next);
     closedUntil = event.until();
     inRing = sums.getInRingPackets();
   }
@@ -109,14 +112,14 @@ final class WorkerHealth {
   private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
     long known = run.epoch();
     if (run.note(event.epoch(), event.until(), at, last)) {
-      if (received > 0) {
+      if (!received.isEmpty()) {
         found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
       // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
       // lower, its first messages may have counted as leftovers.
       boolean fromStart = event.sequence() == 0 || (known != 0 && event.epoch() > known);
       next = fromStart ? 0 : event.sequence();
-      received = 0;
+      received.removeBelow(Long.MAX_VALUE);
       closedUntil = 0;
       inRing = -1;
     }
