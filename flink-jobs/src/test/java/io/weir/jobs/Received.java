@@ -128,25 +128,18 @@ final class Received {
   }
 
   /**
-   * A closing record: when it came by the broker's time and, at the latest, by that of the windows;
-   * and up to which time its worker has closed windows.
+   * A closing record: when it came, at the latest, by the time that windows follow; and up to which
+   * time the jobs believe that its worker has closed windows.
    */
-  private record Mark(
-      long came, long at, int event, long epoch, long sequence, long end, long until) {
-    Mark(Event event, long at, int number, FlowMessage message, long until) {
+  private record Mark(long at, int event, long epoch, long sequence, long end, long until) {
+    Mark(long at, int number, FlowMessage message, long until) {
       this(
-          event.message().appended(),
           at,
           number,
           message.getEpoch(),
           message.getSequence(),
           message.getIntervalStartMs() + message.getIntervalMs(),
           until);
-    }
-
-    /** Whether it closes the windows up to {@code end}, and is believed. */
-    boolean closes(long end) {
-      return until >= end && came >= Math.min(end, this.end) - CLOCK_MS;
     }
   }
 
@@ -265,14 +258,17 @@ final class Received {
     if (message.hasClosing()) {
       part.closing = message.getClosing();
       workersOfProbe.put(message.getProbe(), message.getClosing().getWorkers());
-      long end = message.getIntervalStartMs() + message.getIntervalMs();
+      long end =
+          Math.min(
+              message.getIntervalStartMs() + message.getIntervalMs(),
+              event.message().appended() + CLOCK_MS);
       long until =
           message.getClosing().getLast()
               ? Math.floorDiv(end + WINDOW_MS - 1, WINDOW_MS) * WINDOW_MS
               : Math.floorDiv(end, WINDOW_MS) * WINDOW_MS;
       marks
           .computeIfAbsent(worker, key -> new ArrayList<>())
-          .add(new Mark(event, time, number, message, until));
+          .add(new Mark(time, number, message, until));
       return;
     }
     part.batches++;
@@ -597,7 +593,7 @@ final class Received {
       }
       boolean ever = marks.stream().anyMatch(mark -> mark.until() >= end);
       boolean inTime =
-          marks.stream().anyMatch(mark -> mark.closes(end) && mark.at() < end + LATE_MS);
+          marks.stream().anyMatch(mark -> mark.until() >= end && mark.at() < end + LATE_MS);
       if (ever && !inTime) {
         return null;
       }
@@ -633,6 +629,6 @@ final class Received {
     int workers = workersOfProbe.get(probe);
     return IntStream.range(0, workers)
         .mapToObj(worker -> marks.getOrDefault(probe + "/" + worker, List.of()))
-        .allMatch(marks -> marks.stream().anyMatch(mark -> mark.closes(end)));
+        .allMatch(marks -> marks.stream().anyMatch(mark -> mark.until() >= end));
   }
 }
