@@ -27,6 +27,9 @@ final class HealthOracle {
   /** The time between two answers from Kafka, plus one second. */
   private static final long NOTICED_MS = 11_000;
 
+  /** How long a run must be silent until one with a lower epoch may follow. */
+  private static final long OVER_MS = 60_000;
+
   private static final long FORGET_MS = 3_600_000;
 
   /** Longer than any downtime of the jobs, with the catch-up after it. */
@@ -41,10 +44,17 @@ final class HealthOracle {
     /** Whether the newest message says that the agent has stopped. */
     boolean stopped;
 
-    void add(FlowMessage message) {
+    /** When its newest message came, and when the last one did. */
+    long newestCame;
+
+    long came;
+
+    void add(FlowMessage message, long at) {
+      came = Math.max(came, at);
       first = messages++ == 0 ? message.getSequence() : first;
       if (message.getSequence() > newest) {
         newest = message.getSequence();
+        newestCame = at;
         stopped = message.hasClosing() && message.getClosing().getLast();
       }
     }
@@ -52,6 +62,14 @@ final class HealthOracle {
     /** Whether it began when its first message came, not earlier with messages that are late. */
     boolean isPlain() {
       return first == 0 && messages > 1;
+    }
+
+    /**
+     * Whether the end of a run with a lower epoch can be told from leftovers: it may come within a
+     * minute after a late message of this run, which looks alive then.
+     */
+    boolean isOver(long epoch, Run next) {
+      return stopped || epoch / 1000 > came || next.newestCame >= came + OVER_MS;
     }
   }
 
@@ -79,10 +97,14 @@ final class HealthOracle {
     }
   }
 
-  /** An alert: when it was first reported, and when its closing was reported. */
+  /** An alert: by the time of each report, whether it was open; a closed one may open again. */
   private static final class Told {
-    long opened = Long.MAX_VALUE;
-    long closed = Long.MAX_VALUE;
+    final TreeMap<Long, Boolean> open = new TreeMap<>();
+
+    boolean isOpen(long at) {
+      Map.Entry<Long, Boolean> last = open.floorEntry(at);
+      return last != null && last.getValue();
+    }
   }
 
   private final Map<String, TreeMap<Integer, Worker>> probes = new TreeMap<>();
@@ -126,7 +148,7 @@ final class HealthOracle {
             .computeIfAbsent(message.getProbe(), key -> new TreeMap<>())
             .computeIfAbsent(message.getWorker(), key -> new Worker());
     long sequence = message.getSequence();
-    worker.runs.computeIfAbsent(message.getEpoch(), key -> new Run()).add(message);
+    worker.runs.computeIfAbsent(message.getEpoch(), key -> new Run()).add(message, event.at());
     if (message.hasClosing()) {
       worker.closings.put(event.at(), message.getClosing().getLast());
       if (message.getClosing().getInterval().getDroppedCount() > 0) {
@@ -189,9 +211,7 @@ final class HealthOracle {
           alerts
               .computeIfAbsent(cells.get("probe") + " " + cells.get("reason"), k -> new TreeMap<>())
               .computeIfAbsent(cells.get("id"), k -> new Told());
-      long at = ms(cells.get("updated_at"));
-      told.opened = Math.min(told.opened, at);
-      told.closed = cells.containsKey("closed_at") ? at : told.closed;
+      told.open.put(ms(cells.get("updated_at")), !cells.containsKey("closed_at"));
     }
     for (String probe : enrolled.keySet()) {
       silence(oracle, probe, alerts.getOrDefault(probe + " probe_silent", new TreeMap<>()));
@@ -226,15 +246,27 @@ final class HealthOracle {
   /** Whether an agent has begun again with a lower epoch, and it is clear in which order. */
   private boolean isSetBack(String probe) {
     TreeMap<Integer, Worker> workers = probes.getOrDefault(probe, new TreeMap<>());
-    return workers.values().stream()
-            .allMatch(worker -> worker.runs.values().stream().allMatch(Run::isPlain))
+    return workers.values().stream().allMatch(worker -> isClear(worker.runs))
         && workers.values().stream()
             .map(worker -> List.copyOf(worker.runs.keySet()))
             .anyMatch(epochs -> !epochs.equals(epochs.stream().sorted().toList()));
   }
 
+  private static boolean isClear(Map<Long, Run> runs) {
+    Map.Entry<Long, Run> before = null;
+    for (Map.Entry<Long, Run> run : runs.entrySet()) {
+      boolean lower = before != null && run.getKey() < before.getKey();
+      if (!run.getValue().isPlain()
+          || (lower && !before.getValue().isOver(run.getKey(), run.getValue()))) {
+        return false;
+      }
+      before = run;
+    }
+    return true;
+  }
+
   private static boolean isOpen(TreeMap<String, Told> alerts, long at) {
-    return alerts.values().stream().anyMatch(told -> told.opened <= at && told.closed > at);
+    return alerts.values().stream().anyMatch(told -> told.isOpen(at));
   }
 
   /**
@@ -293,7 +325,7 @@ final class HealthOracle {
       return;
     }
     long by = at + (away ? QUIET_MS : NOTICED_MS);
-    if (own.values().stream().noneMatch(alert -> alert.opened <= by)) {
+    if (own.values().stream().noneMatch(alert -> alert.open.firstKey() <= by)) {
       oracle.same("alert of " + probe + "'s " + what + " at " + Received.time(at), false, true);
     }
   }

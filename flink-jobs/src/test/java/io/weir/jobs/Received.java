@@ -38,8 +38,8 @@ final class Received {
   /** How far ahead of the clock windows are kept for sure: fifteen minutes, less one window. */
   static final long AHEAD_MS = 900_000 - WINDOW_MS;
 
-  /** The largest constant error of an agent's clock, and how late it may close an interval. */
-  private static final long CLOCK_MS = 75_000;
+  /** How far beyond the time at which the broker received it a closing record is believed. */
+  private static final long CLOCK_MS = 60_000;
 
   record FlowKey(String src, int srcPort, String dst, int dstPort, int protocol) {
     /** A key that is the same for both directions. */
@@ -128,25 +128,18 @@ final class Received {
   }
 
   /**
-   * A closing record: when it came by the broker's time and, at the latest, by that of the windows;
-   * and up to which time its worker has closed windows.
+   * A closing record: when it came, at the latest, by the time that windows follow; and up to which
+   * time the jobs believe that its worker has closed windows.
    */
-  private record Mark(
-      long came, long at, int event, long epoch, long sequence, long end, long until) {
-    Mark(Event event, long at, int number, FlowMessage message, long until) {
+  private record Mark(long at, int event, long epoch, long sequence, long end, long until) {
+    Mark(long at, int number, FlowMessage message, long until) {
       this(
-          event.message().appended(),
           at,
           number,
           message.getEpoch(),
           message.getSequence(),
           message.getIntervalStartMs() + message.getIntervalMs(),
           until);
-    }
-
-    /** Whether it closes the windows up to {@code end}, and is not of a clock far ahead. */
-    boolean closes(long end) {
-      return until >= end && came >= Math.min(end, this.end) - CLOCK_MS;
     }
   }
 
@@ -246,11 +239,13 @@ final class Received {
       return;
     }
     long start = message.getIntervalStartMs();
+    // A lost closing record before the first one that came is missing from the interval before.
+    boolean follows = message.hasClosing() && !message.getClosing().getFirst();
     spans
         .computeIfAbsent(worker, key -> new HashMap<>())
         .merge(
             message.getEpoch(),
-            new long[] {start, start},
+            new long[] {follows ? start - message.getIntervalMs() : start, start},
             (a, b) -> new long[] {Math.min(a[0], b[0]), Math.max(a[1], b[1])});
     health.message(event.at(event.message().appended()), message);
     String interval =
@@ -263,14 +258,17 @@ final class Received {
     if (message.hasClosing()) {
       part.closing = message.getClosing();
       workersOfProbe.put(message.getProbe(), message.getClosing().getWorkers());
-      long end = message.getIntervalStartMs() + message.getIntervalMs();
+      long end =
+          Math.min(
+              message.getIntervalStartMs() + message.getIntervalMs(),
+              event.message().appended() + CLOCK_MS);
       long until =
           message.getClosing().getLast()
               ? Math.floorDiv(end + WINDOW_MS - 1, WINDOW_MS) * WINDOW_MS
               : Math.floorDiv(end, WINDOW_MS) * WINDOW_MS;
       marks
           .computeIfAbsent(worker, key -> new ArrayList<>())
-          .add(new Mark(event, time, number, message, until));
+          .add(new Mark(time, number, message, until));
       return;
     }
     part.batches++;
@@ -568,14 +566,14 @@ final class Received {
   }
 
   /**
-   * Whether an interval lies between two of another run of the worker: a clock that stepped told
-   * both runs its time, and the other one may have lost its closing record, too.
+   * Whether an interval lies within another run of the worker: a clock that stepped told both runs
+   * its time, and the other one may have lost its closing record, too.
    */
   boolean isWithinAnotherRun(FlowMessage header) {
     long start = header.getIntervalStartMs();
     return spans.get(header.getProbe() + "/" + header.getWorker()).entrySet().stream()
         .filter(run -> run.getKey() != header.getEpoch())
-        .anyMatch(run -> run.getValue()[0] < start && start < run.getValue()[1]);
+        .anyMatch(run -> run.getValue()[0] <= start && start <= run.getValue()[1]);
   }
 
   /** The number of messages that came after the end of a window. */
@@ -595,7 +593,7 @@ final class Received {
       }
       boolean ever = marks.stream().anyMatch(mark -> mark.until() >= end);
       boolean inTime =
-          marks.stream().anyMatch(mark -> mark.closes(end) && mark.at() < end + LATE_MS);
+          marks.stream().anyMatch(mark -> mark.until() >= end && mark.at() < end + LATE_MS);
       if (ever && !inTime) {
         return null;
       }
@@ -631,6 +629,6 @@ final class Received {
     int workers = workersOfProbe.get(probe);
     return IntStream.range(0, workers)
         .mapToObj(worker -> marks.getOrDefault(probe + "/" + worker, List.of()))
-        .allMatch(marks -> marks.stream().anyMatch(mark -> mark.closes(end)));
+        .allMatch(marks -> marks.stream().anyMatch(mark -> mark.until() >= end));
   }
 }

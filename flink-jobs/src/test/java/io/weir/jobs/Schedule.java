@@ -31,9 +31,8 @@ final class Schedule {
   private static final int MANY = 50;
 
   /**
-   * The properties that seeds may have: those that no seed of the first 1,000 fails with. Each
-   * makes a share of the schedules harder; the others are the same with and without it. {@code
-   * -Dweir.properties=STALLS,SPOOLS} chooses others, {@code all} chooses all.
+   * The properties that seeds may have. Each makes a share of the schedules harder; the others are
+   * the same with and without it. {@code -Dweir.properties=STALLS,SPOOLS} leaves out all others.
    */
   static final EnumSet<Property> ENABLED = Property.chosen();
 
@@ -73,7 +72,7 @@ final class Schedule {
     }
 
     private static EnumSet<Property> chosen() {
-      String names = System.getProperty("weir.properties", "CATCH_UPS,STALLS,SPOOLS,VERSIONS");
+      String names = System.getProperty("weir.properties", "all");
       return names.equals("all")
           ? EnumSet.allOf(Property.class)
           : Arrays.stream(names.split(","))

@@ -13,12 +13,16 @@ import java.util.function.Predicate;
  * The latest time that windows may follow when a message is read, as the documents promise it: the
  * clock while Kafka holds nothing unread; else the time at which the broker received the first
  * unread message of the partition that is furthest behind. A pause in reading changes nothing. Only
- * a partition that is not read for {@link #WAIT_MS} while others are is not waited for. Times are
- * ms from 1970.
+ * a partition that is not read for {@link #WAIT_MS} while others are is not waited for, and after
+ * {@link #SILENT_MS} not even its own next message finds the time as it was. Times are ms from
+ * 1970.
  */
 final class StreamTime {
   /** How long the jobs wait for a partition that they do not read while they read others. */
   static final long WAIT_MS = 15_000;
+
+  /** How long the jobs wait for it at the most, as the documents say. */
+  private static final long SILENT_MS = 60_000;
 
   /** A gap between two messages that is longer than this is a pause: no time of reading. */
   private static final long PAUSE_MS = 5_000;
@@ -79,7 +83,7 @@ final class StreamTime {
     last = now;
     long to = now;
     for (Partition partition : partitions.values()) {
-      boolean waited = partition == own || reading - partition.read <= WAIT_MS;
+      boolean waited = reading - partition.read <= (partition == own ? SILENT_MS : WAIT_MS);
       if (waited && !partition.unread.isEmpty()) {
         to = Math.min(to, partition.unread.peek());
       }

@@ -1,11 +1,9 @@
 package io.weir.jobs.filters;
 
-import io.weir.jobs.message.RunOrder;
+import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.serde.Fields;
 import io.weir.jobs.serde.Form;
-import io.weir.jobs.serde.Longs;
 import java.io.IOException;
-import java.util.Arrays;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
@@ -19,18 +17,17 @@ final class Heard {
    */
   static final long ACTIVE_MS = 300_000;
 
-  /**
-   * By worker: the newest run, the end of the newest interval of that run, ms, and when that run
-   * was heard ({@link RunOrder#note}).
-   */
-  private final Map<Integer, long[]> workers = new TreeMap<>();
+  private static final String RUN = "run";
+
+  /** The newest run of each worker. */
+  private final Map<Integer, KnownRun> workers = new TreeMap<>();
 
   /** Length of the probe's intervals, ms. */
   int length;
 
   /** End of the newest interval. */
   long newest() {
-    return workers.values().stream().mapToLong(worker -> worker[RunOrder.UNTIL]).max().orElse(0);
+    return workers.values().stream().mapToLong(KnownRun::until).max().orElse(0);
   }
 
   /**
@@ -39,21 +36,20 @@ final class Heard {
    */
   void mark(int worker, long epoch, long end, int intervalMs, long came) {
     length = intervalMs;
-    long[] known = workers.computeIfAbsent(worker, key -> new long[RunOrder.NUMBERS]);
-    RunOrder.note(known, epoch, end, came, false);
+    workers.computeIfAbsent(worker, key -> new KnownRun()).note(epoch, end, came, false);
   }
 
   /** Number of workers whose counters are expected. */
   int active() {
     long from = newest() - ACTIVE_MS;
-    return (int) workers.values().stream().filter(worker -> worker[RunOrder.UNTIL] > from).count();
+    return (int) workers.values().stream().filter(worker -> worker.until() > from).count();
   }
 
   /** Whether every expected worker has sent counters up to {@code end}. */
   boolean complete(long end) {
     long from = newest() - ACTIVE_MS;
     return workers.values().stream()
-        .allMatch(worker -> worker[RunOrder.UNTIL] >= end || worker[RunOrder.UNTIL] <= from);
+        .allMatch(worker -> worker.until() >= end || worker.until() <= from);
   }
 
   private void fields(Fields fields) throws IOException {
@@ -62,15 +58,15 @@ final class Heard {
 
   /** The parts of its format. */
   static Form with(Form form) {
-    return form.with("heard", new Heard()::fields);
+    return form.with("heard", new Heard()::fields).with(RUN, new KnownRun()::fields);
   }
 
   void write(DataOutputView out) throws IOException {
     fields(Fields.to(out));
     out.writeInt(workers.size());
-    for (Map.Entry<Integer, long[]> entry : workers.entrySet()) {
+    for (Map.Entry<Integer, KnownRun> entry : workers.entrySet()) {
       out.writeInt(entry.getKey());
-      Longs.write(entry.getValue(), RunOrder.NUMBERS, out);
+      entry.getValue().fields(Fields.to(out));
     }
   }
 
@@ -78,7 +74,10 @@ final class Heard {
     Heard heard = new Heard();
     heard.fields(parts.of("heard", in));
     for (int left = in.readInt(); left > 0; left--) {
-      heard.workers.put(in.readInt(), Arrays.copyOf(Longs.read(in), RunOrder.NUMBERS));
+      int worker = in.readInt();
+      KnownRun run = new KnownRun();
+      run.fields(parts.of(RUN, in));
+      heard.workers.put(worker, run);
     }
     return heard;
   }

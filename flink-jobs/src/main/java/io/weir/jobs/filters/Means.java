@@ -350,7 +350,7 @@ final class Means {
 
     public Serializer() {
       super(
-          Heard.with(MeansWindow.with(Form.of("3")))
+          Heard.with(MeansWindow.with(Form.of("4")))
               .with("means", new Means()::fields)
               .with(
                   SPANS,

@@ -112,7 +112,7 @@ final class ProbeHealth {
       reported |= worker.reported;
       long quiet = at - worker.heard;
       boolean over = left == 0 && quiet > (long) SILENT_INTERVALS * run.length() + grace;
-      if (number < due && over && !worker.stopped && !run.isOfFile()) {
+      if (number < due && over && !worker.stopped() && !run.isOfFile()) {
         silent++;
         last = number;
         since = Math.min(since, worker.silentSince());

@@ -1,8 +1,9 @@
 package io.weir.jobs.health;
 
 import io.weir.jobs.message.Idle;
+import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.message.LedgerEvent;
-import io.weir.jobs.message.RunOrder;
+import io.weir.jobs.message.RangeSet;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -13,6 +14,8 @@ import io.weir.proto.DropCount;
  * interval.
  */
 final class WorkerHealth {
+  private static final int MAX_RANGES = 100;
+
   /** Offset of the last message read, -1 if none was read. */
   long offset = -1;
 
@@ -28,25 +31,15 @@ final class WorkerHealth {
   /** Whether any closing record has arrived. */
   boolean reported;
 
-  /** Whether the agent announced its stop. */
-  boolean stopped;
-
   private final Idle idle = new Idle();
 
-  /** Epoch of the newest run, 0 before the first message. */
-  private long epoch;
-
-  /** When its newest message came, as {@link RunOrder#heard} states it. */
-  private long runHeard;
-
-  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
-  private long before;
+  private final KnownRun run = new KnownRun();
 
   /** Sequence number after that of the last closing record. */
   private long next;
 
-  /** Number of batches received since that closing record. */
-  private long received;
+  /** Sequence numbers, from {@link #next} on, of the received batches. */
+  private final RangeSet received = new RangeSet(MAX_RANGES);
 
   /** End of the last closed interval of the run, 0 if none is known. */
   private long closedUntil;
@@ -73,10 +66,15 @@ final class WorkerHealth {
     return came == 0 ? heard : came;
   }
 
+  /** Whether the newest run announced its stop. */
+  boolean stopped() {
+    return run.stopped();
+  }
+
   /** Processes a batch that has not been received before. */
   void batch(LedgerEvent event, long now, Findings found) {
     if (run(event, false, event.came(now), found) && event.sequence() >= next) {
-      received++;
+      received.add(event.sequence());
     }
   }
 
@@ -90,7 +88,7 @@ final class WorkerHealth {
       return;
     }
     boolean follows = record.getFirstSequence() <= next;
-    long lost = Math.max(0, event.sequence() - next - received);
+    long lost = event.sequence() - next - received.countIn(next, event.sequence());
     long closings = 0;
     if (!follows) {
       long between = event.interval() - record.getSkippedIntervals() * event.length() - closedUntil;
@@ -102,10 +100,9 @@ final class WorkerHealth {
     found.missing(at, lost - closings, closings);
     found.unbalanced(at, unbalanced(sums, follows ? start : -1), unbalancedOctets(sums));
     next = event.sequence() + 1;
-    received = 0;
+    received.removeBelow(next);
     closedUntil = event.until();
     inRing = sums.getInRingPackets();
-    stopped = record.getLast();
   }
 
   /**
@@ -113,27 +110,20 @@ final class WorkerHealth {
    * run. {@code last} is whether it announces the run's stop.
    */
   private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
-    if (RunOrder.isNewer(event.epoch(), event.until(), at, epoch, runHeard, before)) {
-      if (received > 0) {
+    long known = run.epoch();
+    if (run.note(event.epoch(), event.until(), at, last)) {
+      if (!received.isEmpty()) {
         found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
       // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
       // lower, its first messages may have counted as leftovers.
-      boolean fromStart = event.sequence() == 0 || (epoch != 0 && event.epoch() > epoch);
-      before = RunOrder.before(event.epoch(), epoch, before);
-      epoch = event.epoch();
+      boolean fromStart = event.sequence() == 0 || (known != 0 && event.epoch() > known);
       next = fromStart ? 0 : event.sequence();
-      received = 0;
+      received.removeBelow(Long.MAX_VALUE);
       closedUntil = 0;
       inRing = -1;
-      stopped = false;
-      runHeard = 0;
     }
-    if (event.epoch() != epoch) {
-      return false;
-    }
-    runHeard = RunOrder.heard(runHeard, at, last);
-    return true;
+    return event.epoch() == run.epoch();
   }
 
   private static long unbalanced(Conservation sums, long inRingBefore) {

@@ -106,8 +106,10 @@ final class ProbeLedger {
           && rows < MAX_ROWS_A_LOOK
           && worker.nextDue + length + grace <= event.interval()) {
         long start = worker.nextDue;
-        if (due && !worker.covered.contains(start / 1000) && (worker.stopped || !run.isOfFile())) {
-          boolean stopped = run.isOfFile() ? worker.stopped : worker.stoppedAt(start);
+        if (due
+            && !worker.covered.contains(start / 1000)
+            && (worker.stopped() || !run.isOfFile())) {
+          boolean stopped = run.isOfFile() ? worker.stopped() : worker.stoppedAt(start);
           LedgerState state = stopped ? LedgerState.STOPPED : LedgerState.MISSING;
           if (!worker.declared.contains(start / 1000)) {
             out.accept(nothing(event.probe(), number, worker, start, state, now));

@@ -4,9 +4,9 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.ledger.Run.Closed;
 import io.weir.jobs.message.Idle;
+import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RangeSet;
-import io.weir.jobs.message.RunOrder;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.LateInterval;
 import java.util.ArrayList;
@@ -49,17 +49,7 @@ final class WorkerLedger {
   /** Offset after the last message that Kafka had at its newest answer. */
   private long end;
 
-  /** Epoch of the newest run, 0 if there was none. */
-  long epoch;
-
-  /** When the newest run's last message came, as {@link RunOrder#heard} states it. */
-  private long heard;
-
-  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
-  private long before;
-
-  /** Whether the newest run announced its stop. */
-  boolean stopped;
+  private final KnownRun newest = new KnownRun();
 
   /** The next interval to check by the clock; 0 before the first check. */
   long nextDue;
@@ -140,7 +130,12 @@ final class WorkerLedger {
   }
 
   boolean reported() {
-    return epoch != 0;
+    return newest.epoch() != 0;
+  }
+
+  /** Whether the newest run announced its stop. */
+  boolean stopped() {
+    return newest.stopped();
   }
 
   /**
@@ -189,9 +184,6 @@ final class WorkerLedger {
     run.seen.add(event.sequence());
     ClosingRecord kept = record.toBuilder().clearLoad().clearExporters().build();
     run.addClosing(event.sequence(), new Closed(event.interval(), event.length(), kept));
-    if (event.epoch() == epoch) {
-      stopped |= record.getLast();
-    }
     Interval interval = interval(event, now);
     if (interval != null) {
       Part part = interval.part(event.epoch());
@@ -322,10 +314,11 @@ final class WorkerLedger {
    */
   private Run run(LedgerEvent event, boolean last, long now, Collection<Long> due) {
     long came = event.came(now);
-    boolean newer = RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard, before);
+    long known = newest.epoch();
+    boolean newer = newest.note(event.epoch(), event.until(), came, last);
     Run run = runs.get(event.epoch());
     if (run == null) {
-      run = new Run(event.sequence() == 0 || (reported() && event.epoch() > epoch));
+      run = new Run(event.sequence() == 0 || (known != 0 && event.epoch() > known));
       if (runs.size() >= MAX_RUNS) {
         runs.remove(
             Collections.min(runs.entrySet(), Comparator.comparingLong(WorkerLedger::rank))
@@ -336,16 +329,9 @@ final class WorkerLedger {
       runs.put(event.epoch(), run);
     }
     if (newer) {
-      run.rank = Math.max(event.epoch(), reported() ? rank(epoch) + 1 : 0);
-      before = RunOrder.before(event.epoch(), epoch, before);
-      epoch = event.epoch();
-      heard = 0;
-      stopped = false;
+      run.rank = Math.max(event.epoch(), known != 0 ? rank(known) + 1 : 0);
       abandonOthers(due);
       due.remove(event.interval()); // the new run will close it
-    }
-    if (event.epoch() == epoch) {
-      heard = RunOrder.heard(heard, came, last);
     }
     return run;
   }
@@ -354,7 +340,7 @@ final class WorkerLedger {
   private void abandonOthers(Collection<Long> due) {
     for (Map.Entry<Long, Interval> entry : intervals.entrySet()) {
       for (Map.Entry<Long, Part> part : entry.getValue().parts.entrySet()) {
-        if (part.getKey() != epoch
+        if (part.getKey() != newest.epoch()
             && part.getValue().closing == null
             && !part.getValue().abandoned) {
           part.getValue().abandoned = true;
@@ -414,7 +400,7 @@ final class WorkerLedger {
       ClosingRecord last = by.getValue().closings.lastEntry().getValue().record();
       closing.setAgentVersion(last.getAgentVersion()).setSource(last.getSource());
     }
-    interval.part(by == null ? epoch : by.getKey()).closing = closing.build();
+    interval.part(by == null ? newest.epoch() : by.getKey()).closing = closing.build();
   }
 
   private static boolean reached(Run run, long start) {

@@ -7,28 +7,15 @@ public final class NewestRun {
   /** Length of the intervals, until a closing record states it. */
   private static final int DEFAULT_LENGTH = 10_000;
 
-  private long epoch;
-
-  /** When its newest closing record came, as {@link RunOrder#heard} states it. */
-  private long heard;
-
-  /** The higher epoch of the run before, as {@link RunOrder#before} states it. */
-  private long before;
-
+  private final KnownRun known = new KnownRun();
   private int length = DEFAULT_LENGTH;
   private int workers;
   private boolean file;
 
   /** Takes in a closing record, which is read at {@code now}, ms from 1970. */
   public void closing(LedgerEvent event, ClosingRecord record, long now) {
-    long came = event.came(now);
-    if (RunOrder.isNewer(event.epoch(), event.until(), came, epoch, heard, before)) {
-      before = RunOrder.before(event.epoch(), epoch, before);
-      epoch = event.epoch();
-      heard = 0;
-    }
-    if (event.epoch() == epoch) {
-      heard = RunOrder.heard(heard, came, record.getLast());
+    known.note(event.epoch(), event.until(), event.came(now), record.getLast());
+    if (event.epoch() == known.epoch()) {
       length = event.length();
       workers = Math.max(1, record.getWorkers());
       file = record.getSource().startsWith("file:");

@@ -1,9 +1,9 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.Enrolment;
+import io.weir.jobs.message.KnownRun;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.message.Retired;
-import io.weir.jobs.message.RunOrder;
 import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.serde.FieldSerializer;
 import java.util.HashMap;
@@ -29,11 +29,11 @@ final class Progress {
     }
   }
 
-  /** A probe: the number of its workers, and the data known about each. */
+  /** A probe: its newest run, how many workers that has, and the newest run of each worker. */
   private static final class Probe {
+    KnownRun newest = new KnownRun();
     int workers;
-    long epoch;
-    final TreeMap<Integer, long[]> known = new TreeMap<>();
+    final TreeMap<Integer, KnownRun> known = new TreeMap<>();
 
     /** The time up to which every worker has closed its intervals. */
     long until = Long.MIN_VALUE;
@@ -41,8 +41,8 @@ final class Progress {
     private long closed() {
       long closed = Long.MAX_VALUE;
       for (int worker = 0; worker < workers; worker++) {
-        long[] of = known.get(worker);
-        closed = Math.min(closed, of == null ? Long.MIN_VALUE : of[RunOrder.UNTIL]);
+        KnownRun of = known.get(worker);
+        closed = Math.min(closed, of == null ? Long.MIN_VALUE : of.until());
       }
       return closed;
     }
@@ -78,12 +78,11 @@ final class Progress {
     }
     long before = probe.until;
     count(probe, -1);
-    long epoch = mark.epoch;
-    long[] known = probe.known.computeIfAbsent(mark.worker, key -> new long[RunOrder.NUMBERS]);
+    KnownRun known = probe.known.computeIfAbsent(mark.worker, key -> new KnownRun());
     long came = RawMessage.came(mark.appended, now);
-    boolean newer = RunOrder.note(known, epoch, mark.until, came, mark.last);
-    if (newer || epoch >= probe.epoch) {
-      probe.epoch = epoch;
+    known.note(mark.epoch, mark.until, came, mark.last);
+    probe.newest.note(mark.epoch, mark.until, came, mark.last);
+    if (mark.epoch == probe.newest.epoch()) {
       probe.workers = Math.max(1, mark.workers);
     }
     probe.until = probe.closed();
@@ -110,23 +109,15 @@ final class Progress {
     kept.probes.forEach(
         (name, probe) -> {
           Probe own = probes.computeIfAbsent(name, key -> new Probe());
-          if (probe.epoch >= own.epoch) {
-            own.epoch = probe.epoch;
+          if (KnownRun.later(probe.newest, own.newest) == probe.newest) {
+            own.newest = probe.newest;
             own.workers = probe.workers;
           }
-          probe.known.forEach((worker, one) -> own.known.merge(worker, one, Progress::newer));
+          probe.known.forEach((worker, one) -> own.known.merge(worker, one, KnownRun::later));
           own.until = own.closed();
         });
     reported.clear();
     probes.values().forEach(probe -> count(probe, 1));
-  }
-
-  private static long[] newer(long[] one, long[] other) {
-    long first = Math.abs(one[RunOrder.HEARD]);
-    long second = Math.abs(other[RunOrder.HEARD]);
-    return (first != second ? first > second : one[RunOrder.UNTIL] > other[RunOrder.UNTIL])
-        ? one
-        : other;
   }
 
   /**

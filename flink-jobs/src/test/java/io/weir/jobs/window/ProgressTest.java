@@ -69,6 +69,15 @@ class ProgressTest {
   }
 
   @Test
+  void leftoversOfARunWithAHigherEpochChangeNothing() {
+    progress.mark("alpha", new Progress.Mark(0, 2, 8, NOW, NOW, true), NOW);
+    progress.mark("alpha", new Progress.Mark(0, 1, 7, NOW + 30_000, NOW + 30_000, false), NOW);
+    progress.mark("alpha", new Progress.Mark(0, 2, 8, NOW + 60_000, NOW + 31_000, false), NOW);
+    assertTrue(progress.complete("alpha", NOW + 30_000), "it has one worker");
+    assertFalse(progress.complete("alpha", NOW + 60_000));
+  }
+
+  @Test
   void aProbeThatHasBeenRemovedIsForgotten() {
     List<String> both = List.of("alpha", "beta");
     List<String> one = List.of("alpha");
