@@ -8,6 +8,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
@@ -169,11 +170,15 @@ public final class StreamClock {
    * @param ends of the partitions, see {@link Enrolment#ends}
    */
   public void listed(long at, List<String> names, long[] ends, long now) {
-    for (long[] of : partitions.values()) { // what is no longer listed cannot be read
-      for (int place = END; place < of.length; place += STRIDE) {
-        of[place] = 0;
-      }
-    }
+    Set<String> listed = Set.copyOf(names);
+    partitions.forEach(
+        (probe, of) -> {
+          if (!listed.contains(probe)) { // its messages cannot be read any more
+            for (int place = END; place < of.length; place += STRIDE) {
+              of[place] = 0;
+            }
+          }
+        });
     Enrolment.forEnds(names, ends, this::end);
     asked = at;
     arrived = now;
@@ -184,8 +189,8 @@ public final class StreamClock {
     if (came > 0) {
       long[] of = of(probe, partition);
       int at = partition * STRIDE;
-      if (of[at + CAME] == 0 && of[at + NEWEST] == 0) {
-        of[at + READ] = active; // its wait begins
+      if (of[at + END] <= of[at + NEXT]) {
+        of[at + READ] = active; // nothing was unread: the wait for what may be begins
       }
       of[at + NEWEST] = came;
       of[at + END] = end;

@@ -90,6 +90,26 @@ class StreamClockTest {
     assertTrue(advance(now) >= now, "goes on without the silent one");
   }
 
+  /** A worker that sent nothing for long returns while others are still behind. */
+  @Test
+  void aWorkerThatReturnsIsWaitedFor() {
+    long now = awayForAnHour();
+    long came = BASE_MS + 60_000;
+    for (long read = 0; read < 90_000; read += READ_EVERY_MS) {
+      clock.listed(
+          now, List.of("alpha", "beta"), new long[] {1, 999, now, 2, 0, 0, 1, BASE_MS}, now);
+      one(came, now);
+      now += READ_EVERY_MS;
+      came += 10_000;
+      assertEquals(came - 10_000, advance(now), "beta has sent nothing");
+    }
+    list(1, now, now);
+    one(now, now);
+    assertTrue(advance(now) < now, "a message of beta is unread");
+    other(now, now);
+    assertEquals(now, advance(now));
+  }
+
   @Test
   void nobodyWaitsForARemovedProbe() {
     live();
