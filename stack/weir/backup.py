@@ -177,7 +177,7 @@ def _quiet(stack: Stack, stages: Stages) -> Iterator[None]:
     try:
         states = supervisor.states()
         for name in ("storage", "flink"):
-            if name in states and states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
+            if name in states and states[name].may_run:
                 supervisor.stop(name)
                 stopped.append(name)
         if stopped:

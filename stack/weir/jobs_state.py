@@ -31,7 +31,6 @@ from weir.supervisor import Supervisor
 _FOLDER = "jobs"
 _FACTS = "jobs.json"
 _METADATA = "_metadata"
-_ALIVE = ("RUNNING", "STARTING", "BACKOFF")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def held(stack: Stack, stages: Stages, *, pause: bool) -> Iterator[State | str]:
         return
     supervisor = Supervisor(stack)
     states = supervisor.states()
-    if "flink" in states and states["flink"].word in _ALIVE:
+    if "flink" in states and states["flink"].may_run:
         if stack.config.flink.resume != "latest":
             raise WeirError(
                 f"the jobs would not resume from a savepoint: flink.resume is '{stack.config.flink.resume}'",
@@ -113,7 +112,7 @@ def _paused(stack: Stack, supervisor: Supervisor, stages: Stages) -> Iterator[Pa
         stages.note("jobs", "stopped")
         yield path
     finally:
-        if supervisor.states()["flink"].word not in _ALIVE:
+        if not supervisor.states()["flink"].may_run:
             stages.note("jobs", "start again")
             supervisor.start(flink)
             supervisor.wait(flink)

@@ -27,6 +27,8 @@ from weir.errors import WeirError
 from weir.services import Service
 
 MARK = "WEIR_INSTANCE"
+#: supervisord starts a process that has ended by itself within this many seconds, or not at all.
+_RESTART_S = 3
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class State:
     pid: int
     started: float
     memory: int
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process runs, or supervisord tries to start it."""
+        return self.word in ("RUNNING", "STARTING", "BACKOFF")
+
+    @property
+    def may_run(self) -> bool:
+        """Whether the process runs, or has ended by itself, so that supervisord may start it again within a second."""
+        return self.runs or self.word == "EXITED"
 
 
 class Supervisor:
@@ -168,12 +180,21 @@ class Supervisor:
         return time.monotonic() - begin
 
     def stop(self, name: str) -> None:
-        """Stop one process and wait for its end."""
-        try:
-            self._rpc().stopProcess(name)
-        except xmlrpc.client.Fault as fault:
-            if "NOT_RUNNING" not in fault.faultString:
-                raise WeirError(f"{name}: {fault.faultString}", status=1) from fault
+        """Stop one process and wait for its end. supervisord cannot stop a process that has just ended by itself, but starts
+        it again: wait for that.
+        """
+        until = time.monotonic() + _RESTART_S
+        while True:
+            try:
+                self._rpc().stopProcess(name)
+                return
+            except xmlrpc.client.Fault as fault:
+                if "NOT_RUNNING" not in fault.faultString:
+                    raise WeirError(f"{name}: {fault.faultString}", status=1) from fault
+            state = self.states().get(name)
+            if state is None or not state.may_run or time.monotonic() > until:
+                return
+            time.sleep(0.05)
 
     def _log_of(self, service: Service) -> str:
         return f"its log is {self.stack.logs}/{service.name}.log"
@@ -190,7 +211,7 @@ class Supervisor:
         if self.running():
             states = self.states()
             for name in [*[n for n in order if n in states], *[n for n in states if n not in order]]:
-                if states[name].word in ("RUNNING", "STARTING", "BACKOFF"):
+                if states[name].runs:
                     self.stop(name)
             with contextlib.suppress(OSError, xmlrpc.client.Error):
                 self._rpc().shutdown()

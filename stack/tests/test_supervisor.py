@@ -1,0 +1,47 @@
+"""A process that has just ended by itself counts as one that runs: supervisord starts it again within a second."""
+
+from __future__ import annotations
+
+import xmlrpc.client
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from rich.console import Console
+
+from weir import backup
+from weir.config import Config, Stack
+from weir.stages import Stages
+from weir.supervisor import State, Supervisor
+
+
+def process(word: str) -> dict[str, object]:
+    return {"name": "flink", "statename": word, "pid": 0, "start": 0}
+
+
+@pytest.mark.parametrize(("after", "asked"), [(["EXITED", "EXITED"], 3), (["STOPPED"], 1), (["FATAL"], 1)])
+def test_stopping_waits_for_a_process_that_is_started_again(tmp_path: Path, after: list[str], asked: int) -> None:
+    rpc = mock.Mock()
+    rpc.stopProcess.side_effect = [*[xmlrpc.client.Fault(70, "NOT_RUNNING: flink")] * len(after), True]
+    rpc.getAllProcessInfo.side_effect = [[process(word)] for word in after]
+    with mock.patch.object(Supervisor, "_rpc", return_value=rpc):
+        Supervisor(Stack(Config(), tmp_path)).stop("flink")
+    assert rpc.stopProcess.call_count == asked
+
+
+@pytest.mark.parametrize(
+    ("word", "stops"), [("RUNNING", True), ("BACKOFF", True), ("EXITED", True), ("STOPPED", False)]
+)
+def test_a_restore_stops_jobs_between_two_starts(tmp_path: Path, word: str, stops: bool) -> None:
+    """They end again and again while the store's database is missing."""
+    with (
+        mock.patch.object(Supervisor, "states", return_value={"flink": State(word, 0, 0, 0)}),
+        mock.patch.object(Supervisor, "stop") as stop,
+        mock.patch.object(Supervisor, "start") as start,
+        mock.patch.object(Supervisor, "wait"),
+        Stages(Console(quiet=True)) as stages,
+        backup._quiet(Stack(Config(), tmp_path), stages),
+    ):
+        assert stop.called == stops
+        assert not start.called
+    assert start.called == stops
