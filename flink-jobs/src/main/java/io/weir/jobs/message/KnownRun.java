@@ -121,13 +121,9 @@ public final class KnownRun {
   /** The fields of the state. */
   public void fields(Fields fields) throws IOException {
     epoch = fields.of("epoch", epoch);
-    before = fields.of("before", before);
-    times(fields);
-    stopped = fields.of("stopped", stopped);
-  }
-
-  private void times(Fields fields) throws IOException {
     until = fields.of("until", until);
     heard = fields.of("heard", heard);
+    stopped = fields.of("stopped", stopped);
+    before = fields.of("before", before);
   }
 }
