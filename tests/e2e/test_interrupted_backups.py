@@ -150,22 +150,17 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
     assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 410)
 
 
-@pytest.mark.parametrize("last", ["before", "after"])
+@pytest.mark.parametrize(
+    "how",
+    [once("INSERT INTO flows_hourly ", kill), once("", kill, after="INSERT INTO flows_hourly ")],
+    ids=["before", "after"],
+)
 def test_hourly_rows_whose_writing_broke_off_are_restored_once(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, last: str
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, how: Callable[[str], None]
 ) -> None:
     """The service is killed around the statement that writes a block of them, and a backup is made before it goes on."""
     store.execute(flows(EVENING + 3600, 300))
-    execute = ClickHouse.execute
-
-    def cut(self: ClickHouse, sql: str, **settings: str) -> str:
-        if not sql.startswith("INSERT INTO flows_hourly "):
-            return execute(self, sql, **settings)
-        if last == "after":
-            execute(self, sql, **settings)
-        raise Killed
-
-    with mock.patch.object(ClickHouse, "execute", cut), pytest.raises(Killed):
+    with before_each_statement(how), pytest.raises(Killed):
         list(hours.roll_up(store, all_now=True))
     backup.backup(stack.stack, tmp_path / "killed", stages, pause=False)
     backup.restore(stack.stack, tmp_path / "killed", stages, force=True)
