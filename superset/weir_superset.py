@@ -32,8 +32,7 @@ environment:
 examples:
   weir_superset.py init          make or renew everything; done at once when nothing changed
   weir_superset.py serve         run in the foreground; well when GET /health answers OK
-  weir_superset.py customer 'Fjord Power' ola     the user ola sees only the dashboard Customer, with only Fjord Power's
-  rows
+  weir_superset.py customer 'Fjord Power' ola     ola sees only the dashboard Customer, and only Fjord Power's rows
 """
 
 
