@@ -266,7 +266,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   }
 
   private static int weight(TreeMap<Long, WindowState> ordered) {
-    return ordered.values().stream().mapToInt(WindowState::weight).sum();
+    int weight = 0;
+    for (WindowState window : ordered.values()) {
+      weight += window.weight();
+    }
+    return weight;
   }
 
   /** Emits every digest that is due, and drops finished windows. */
