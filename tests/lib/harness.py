@@ -115,8 +115,8 @@ def eventually(question: Callable[[], Any], what: str, seconds: float = 60) -> A
         now = time.monotonic()
         if now > end:
             raise AssertionError(f"not within {seconds:.0f} s: {what}; the last answer was {answer!r}")
-        # Polling takes at most a sixth of the time, so that the polled services can work.
-        time.sleep(max(0.4, 5 * (now - began)))
+        # Polling takes at most a tenth of the time, so that the polled services can work.
+        time.sleep(max(0.4, 9 * (now - began)))
 
 
 @dataclass
