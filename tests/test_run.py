@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -292,6 +293,23 @@ def test_the_message_names_what_could_not_be_ended(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.skipif(not live_possible(), reason="no root or no network namespaces here")
+def test_temporary_files_go_to_memory_if_it_has_room_and_nothing_else_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "MEMORY", tmp_path)
+    monkeypatch.setattr(run, "ROOM", 1)
+    monkeypatch.setenv("TMPDIR", str(tmp_path.parent))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert run.place() == str(tmp_path.parent)
+    monkeypatch.delenv("TMPDIR")
+    assert run.place() == str(tmp_path)
+    monkeypatch.setattr(run, "ROOM", 1 << 60)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert run.place() == "/tmp"
+    monkeypatch.setattr(run, "MEMORY", tmp_path / "none")
+    assert run.place() == "/tmp"
+
+
 def test_only_the_runs_own_namespaces_go() -> None:
     mine, others = 2**22 + 1, 2**22 + 2
     names = [f"weir-servers-{mine}", f"weir-bench-{mine}-a", f"weir-servers-{others}"]
