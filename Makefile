@@ -212,6 +212,9 @@ check-applications: build ## Applications of flows against ndpiReader (CAPTURES=
 check-upgrade: setup-tests build ## Upgrade a stack of an earlier version to this one (FROM=v0.1.0, or a built checkout)
 	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests --basetemp .weir/upgrade tests/upgrade
 
+released: venv-stack ## What this release leaves for later versions to upgrade, in tests/upgrade/released (RELEASE=0.1.0)
+	$(TESTS) tests/upgrade/make_released.py $(RELEASE)
+
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	@capture/path.sh
 	capture/fuzz/run.sh
@@ -223,5 +226,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade fuzz \
+  bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs
