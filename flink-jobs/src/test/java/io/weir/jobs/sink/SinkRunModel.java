@@ -263,15 +263,7 @@ final class SinkRunModel implements AutoCloseable {
       start(null, parallelism);
       for (String line : lines) {
         long before = octets();
-        try {
-          happen(line.split(" "));
-        } catch (ClickHouseSinkOperator.UnfinishedException e) {
-          if (unfinished <= ClickHouseSinkOperator.MAX_UNFINISHED) {
-            throw e;
-          }
-          fell++;
-          crash(0, 1, 0);
-        }
+        happenOrFall(line);
         date();
         bounded(before);
       }
@@ -357,6 +349,19 @@ final class SinkRunModel implements AutoCloseable {
                 all, 128, from.parallelism, parallelism, i);
       }
       subtasks.get(i).open(state);
+    }
+  }
+
+  /** One event. Where too much waits for a checkpoint, the job falls, and starts again. */
+  private void happenOrFall(String line) throws Exception {
+    try {
+      happen(line.split(" "));
+    } catch (ClickHouseSinkOperator.UnfinishedException e) {
+      if (unfinished <= ClickHouseSinkOperator.MAX_UNFINISHED) {
+        throw e;
+      }
+      fell++;
+      crash(0, 1, 0);
     }
   }
 
@@ -469,8 +474,8 @@ final class SinkRunModel implements AutoCloseable {
   /** Completes all remaining work, while the store accepts everything. */
   private void rest() throws Exception {
     for (int round = 0; round < 3; round++) {
-      barrier();
-      complete(-1);
+      happenOrFall("barrier");
+      happenOrFall("complete");
       for (int steps = 0; steps < MAX_STEPS; steps++) {
         long wait = Long.MAX_VALUE;
         for (Subtask subtask : subtasks) {
