@@ -198,6 +198,9 @@ def test_a_clock_that_leapt_ahead_is_believed_after_a_day(tmp_path: Path) -> Non
     assert leap_s(file, wrong, None) > 0
     trust(file, wrong)
     assert leap_s(file, wrong + 600, None) == 0
+    assert leap_s(file, wrong + 3 * DAY_S, None) > 0, "off for some days"
+    assert leap_s(file, wrong + 400 * DAY_S, None) > 399 * DAY_S, "and wrong soon afterwards"
+    assert leap_s(file, wrong + 400 * DAY_S + 600, None) > 399 * DAY_S
     file.write_text("")
     assert leap_s(file, NOW, NOW - 3 * DAY_S) == 3 * DAY_S, "what the store noted last"
     file.write_text("")

@@ -29,6 +29,37 @@ def test_stopping_waits_for_a_process_that_is_started_again(tmp_path: Path, afte
     assert rpc.stopProcess.call_count == asked
 
 
+def test_a_process_that_is_being_stopped_is_waited_for(tmp_path: Path) -> None:
+    """By the next command that stops it, and by one that starts it."""
+    rpc = mock.Mock()
+    rpc.stopProcess.side_effect = [xmlrpc.client.Fault(70, "NOT_RUNNING: flink")]
+    words = iter(["STOPPING", "STOPPING", "STOPPED", "STOPPING", "STOPPED"])
+    rpc.getAllProcessInfo.side_effect = lambda: [process(next(words))]
+    with mock.patch.object(Supervisor, "_rpc", return_value=rpc):
+        supervisor = Supervisor(Stack(Config(), tmp_path))
+        supervisor.stop("flink")
+        assert rpc.getAllProcessInfo.call_count == 3
+        service = mock.Mock()
+        service.name = "flink"
+        supervisor.start(service)
+    assert rpc.getAllProcessInfo.call_count == 5
+    assert rpc.startProcess.called
+
+
+def test_what_ctrl_c_interrupted_while_it_stopped_is_started_again(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(Supervisor, "states", return_value={"flink": State("RUNNING", 0, 0, 0)}),
+        mock.patch.object(Supervisor, "stop", side_effect=KeyboardInterrupt),
+        mock.patch.object(Supervisor, "start") as start,
+        mock.patch.object(Supervisor, "wait"),
+        Stages(Console(quiet=True)) as stages,
+        pytest.raises(KeyboardInterrupt),
+        backup._quiet(Stack(Config(), tmp_path), stages),
+    ):
+        pass
+    assert start.called
+
+
 @pytest.mark.parametrize(
     ("word", "stops"), [("RUNNING", True), ("BACKOFF", True), ("EXITED", True), ("STOPPED", False)]
 )

@@ -31,6 +31,8 @@ DISK = "backups"
 MANIFEST = "backup_manifest"
 #: Tables that `weir migrate` fills: a store with rows in these alone counts as empty.
 _FILLED = {"schema_migrations", "services", "applications"}
+#: In the table of an exchange: the restore puts the jobs' state, too, as its last step.
+_WITH_STATE = "jobs"
 
 
 #: A condition for tables that hold rows; names that begin with a dot belong to views.
@@ -66,6 +68,7 @@ def backup(stack: Stack, directory: Path, stages: Stages, base: Path | None = No
         place = _place(store, directory)
         if _is_local(store) and directory.exists() and any(directory.iterdir()):
             raise WeirError(f"{directory} is not empty", hint="each backup has a directory of its own")
+        snapshot.refuse_unfinished(store)
         clones = snapshot.of_backup(store.database)
         snapshot.drop(store, clones)
         try:
@@ -112,7 +115,7 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
     """
     with snapshot.alone(stack), _store(stack, stages, with_kafka=not check and jobs_state.present(directory)) as store:
         beside = snapshot.of_restore(store.database)
-        _put_back(store, beside)  # after a restore that was killed
+        _settle(stack, store)  # after a restore that was killed
         held = {} if force or check else _held(store)
         if held:
             most = max(held, key=lambda table: held[table])
@@ -126,10 +129,11 @@ def restore(stack: Stack, directory: Path, stages: Stages, *, force: bool = Fals
             facts = jobs_state.verify(directory, checksum)
             lines = [] if facts else ["It holds no state of the jobs: they continue from where they are."]
             if not check:
-                with _quiet(stack, stages):
+                # A round by hand, or from a timer, must not cross the exchange.
+                with _quiet(stack, stages), service.alone(stack):
                     if facts:
                         lines = jobs_state.prepare(stack, directory, facts)
-                    with _exchanged(store, beside, [entry.table for entry in entries], stages):
+                    with _exchanged(stack, store, [entry.table for entry in entries], stages, with_state=bool(facts)):
                         if facts:
                             jobs_state.put(stack, facts)
         finally:
@@ -178,8 +182,8 @@ def _quiet(stack: Stack, stages: Stages) -> Iterator[None]:
         states = supervisor.states()
         for name in ("storage", "flink"):
             if name in states and states[name].may_run:
+                stopped.append(name)  # before it stops: Ctrl-C meanwhile must not leave it stopped
                 supervisor.stop(name)
-                stopped.append(name)
         if stopped:
             stages.begin("stop")
             stages.done("stop", f"{' and '.join(stopped)}, until the restore is done")
@@ -316,10 +320,13 @@ def _refuse_others(store: ClickHouse, beside: str, place: str) -> None:
 
 
 @contextmanager
-def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages) -> Iterator[None]:
+def _exchanged(
+    stack: Stack, store: ClickHouse, tables: list[str], stages: Stages, *, with_state: bool
+) -> Iterator[None]:
     """Replace the tables of the same names with the restored ones. If anything fails or is interrupted before the end of the
-    context, the store's own tables are put back.
+    context, the store's own tables are put back, unless the jobs have the backup's state already.
     """
+    beside = snapshot.of_restore(store.database)
     stages.begin("put in place")
     store.execute(f"CREATE DATABASE IF NOT EXISTS {store.database} ENGINE = Atomic", database="")
     present = _numbers(store, store.database)
@@ -336,6 +343,7 @@ def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages
     values = ", ".join(
         f"('{table}', '{present.get(table, '')}', '{number}')" for table, number in brought.items() if table != MANIFEST
     )
+    values += f", ('', '', '{_WITH_STATE}')" if with_state else ""
     store.execute(f"INSERT INTO {beside}.{snapshot.ORIGINALS} VALUES {values}", database="")
     try:
         for table in sorted(brought.keys() - {MANIFEST}):
@@ -347,8 +355,29 @@ def _exchanged(store: ClickHouse, beside: str, tables: list[str], stages: Stages
         yield
         store.execute(f"DROP TABLE {beside}.{snapshot.ORIGINALS} SYNC", database="")
     except BaseException:
-        _put_back(store, beside)
+        _settle(stack, store)
         raise
+
+
+def recover(stack: Stack) -> None:
+    """Put the tables of a restore that was killed in order, before anything is written."""
+    if stack.config.clickhouse.cluster:
+        return
+    with snapshot.alone(stack):
+        _settle(stack, connect(stack, "admin", patience=None))
+
+
+def _settle(stack: Stack, store: ClickHouse) -> None:
+    """Complete a restore that was interrupted after the jobs had got the backup's state; otherwise put the store's own tables
+    back.
+    """
+    beside = snapshot.of_restore(store.database)
+    originals = _originals(store, beside)
+    if any(row["brought"] == _WITH_STATE for row in originals) and not jobs_state.waits(stack):
+        store.execute(f"DROP TABLE {beside}.{snapshot.ORIGINALS} SYNC", database="")
+        snapshot.drop(store, beside)
+    else:
+        _put_back(store, beside)
 
 
 def _put_back(store: ClickHouse, beside: str) -> None:

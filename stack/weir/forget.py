@@ -267,6 +267,7 @@ def _check(store: ClickHouse, own: str, wanted: Network) -> None:
 def _tables(store: ClickHouse, own: str) -> dict[str, list[Column]]:
     """Every table that keeps rows, including the system's logs, with its columns that can hold addresses of `own`'s
     range; none of a copy that a backup or a restore is making, because removals would wait for the merges that it stopped."""
+    snapshot.refuse_unfinished(store)
     store.execute("SYSTEM FLUSH LOGS", database="", **_SETTINGS)
     rows = store.rows(
         "SELECT c.database AS database, c.table AS table, c.name AS name, c.type AS type FROM system.columns AS c "

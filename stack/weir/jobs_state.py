@@ -229,6 +229,11 @@ def prepare(stack: Stack, directory: Path, facts: Facts) -> list[str]:
     return lines
 
 
+def waits(stack: Stack) -> bool:
+    """Whether a prepared state was not put."""
+    return _beside(stack).exists()
+
+
 def put(stack: Stack, facts: Facts) -> None:
     """Replace the state of the stopped jobs with the one that was prepared."""
     if _is_another(facts, kafka.cluster(stack.brokers)):

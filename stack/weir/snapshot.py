@@ -41,6 +41,21 @@ def alone(stack: Stack) -> Iterator[None]:
         yield
 
 
+def refuse_unfinished(store: ClickHouse) -> None:
+    """Raise WeirError if a restore was killed while tables changed places: rows that are written now would go with one of the
+    two states.
+    """
+    if store.rows(
+        f"SELECT 1 AS it FROM system.tables WHERE database = '{of_restore(store.database)}' AND name = '{ORIGINALS}'",
+        database="",
+    ):
+        raise WeirError(
+            "a restore was interrupted while tables changed places",
+            hint="'weir up' puts the store's own tables back, or completes the restore if the jobs have the backup's state",
+            status=1,
+        )
+
+
 def drop(store: ClickHouse, database: str) -> None:
     """Drop a copy."""
     store.execute(f"DROP DATABASE IF EXISTS {database} SYNC", database="", **DROP_ANY)

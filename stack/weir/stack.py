@@ -8,7 +8,7 @@ import time
 
 from rich.console import Console
 
-from weir import kafka, savepoint
+from weir import backup, kafka, savepoint
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -62,6 +62,7 @@ def bring_up(
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
         stages.done("clickhouse", stack.clickhouse_url)
+    backup.recover(stack)
     migrated(stack, stages, stack.config.clickhouse.cluster)
     stages.begin("flink")
     supervisor.start(services["flink"])

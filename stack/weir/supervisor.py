@@ -29,6 +29,8 @@ from weir.services import Service
 MARK = "WEIR_INSTANCE"
 #: supervisord starts a process that has ended by itself within this many seconds, or not at all.
 _RESTART_S = 3
+#: It kills a process that has not ended so many seconds after SIGTERM.
+_STOP_S = 30
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Supervisor:
                 f"[program:{service.name}]\ncommand={_escape(shlex.join(service.command))}\n"
                 f"directory={self.stack.run}\nenvironment={environment}\nautostart=false\n"
                 f"autorestart={'unexpected' if service.ends else 'true'}\n"
-                "startsecs=2\nstartretries=100\nstopwaitsecs=30\nstopasgroup=true\nkillasgroup=true\n"
+                f"startsecs=2\nstartretries=100\nstopwaitsecs={_STOP_S}\nstopasgroup=true\nkillasgroup=true\n"
                 f"redirect_stderr=true\nstdout_logfile={logs}/{service.name}.log\n"
                 "stdout_logfile_maxbytes=20MB\nstdout_logfile_backups=2"
             )
@@ -144,6 +146,7 @@ class Supervisor:
 
     def start(self, service: Service) -> None:
         """Prepare the service and start it, without waiting until it is healthy."""
+        self._not_stopping(service.name)
         service.prepare()
         try:
             self._rpc().startProcess(service.name, False)
@@ -191,10 +194,17 @@ class Supervisor:
             except xmlrpc.client.Fault as fault:
                 if "NOT_RUNNING" not in fault.faultString:
                     raise WeirError(f"{name}: {fault.faultString}", status=1) from fault
-            state = self.states().get(name)
+            state = self._not_stopping(name)
             if state is None or not state.may_run or time.monotonic() > until:
                 return
             time.sleep(0.05)
+
+    def _not_stopping(self, name: str) -> State | None:
+        """Wait for the end of a process that another command, or one that was interrupted, is stopping; its state then."""
+        until = time.monotonic() + 2 * _STOP_S
+        while (state := self.states().get(name)) and state.word == "STOPPING" and time.monotonic() < until:
+            time.sleep(0.05)
+        return state
 
     def _log_of(self, service: Service) -> str:
         return f"its log is {self.stack.logs}/{service.name}.log"

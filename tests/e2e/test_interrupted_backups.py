@@ -4,7 +4,9 @@ and nothing that would make retention drop more or a removal wait.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -14,7 +16,7 @@ from rich.console import Console
 
 from harness import Killed, LoneStore, before_each_statement, emptied, keep, once
 from hourly_truth import EVENING, NOW, flows
-from weir import backup, forget, snapshot
+from weir import backup, forget, jobs_state, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.stages import Stages
@@ -136,9 +138,17 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
             backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
 
     if error is Killed:
-        with mock.patch.object(backup, "_put_back"), mock.patch.object(snapshot, "drop"):
+        with mock.patch.object(backup, "_settle"), mock.patch.object(snapshot, "drop"):
             restore(how)
-        keep(stack, store, NOW)
+        refusals: list[Callable[[], object]] = [
+            lambda: keep(stack, store, NOW),
+            lambda: list(hours.roll_up(store, all_now=True)),
+            lambda: forget.search(store, forget.network("10.9.9.9"), stages),
+            lambda: backup.backup(stack.stack, tmp_path / "more", stages, pause=False),
+        ]
+        for refused in refusals:
+            with pytest.raises(WeirError, match="a restore was interrupted"):
+                refused()
         assert databases(store) == {"weir_restore"}, "it holds the store's own tables"
         how = once("RESTORE", kill)  # the next one puts them back first
     restore(how)
@@ -148,6 +158,52 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
     counts = {table: f"SELECT sum(t.records) AS n FROM {table} AS t" for table in ("arrivals", "flows_hourly")}
     counts["flows"] = "SELECT count() AS n FROM flows"
     assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 410)
+
+
+@pytest.mark.parametrize(("state", "rows"), [("is put", 100), ("waits", 110), ("is not in the backup", 110)])
+def test_a_restore_that_is_killed_at_its_end_is_completed_or_undone(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, state: str, rows: int
+) -> None:
+    """As the jobs' state is: tables and offsets are of one moment."""
+    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    store.execute(flows(EVENING + 3600, 10))
+    with (
+        mock.patch.object(backup, "_settle"),
+        mock.patch.object(snapshot, "drop"),
+        before_each_statement(once("DROP TABLE weir_restore.originals", kill)),
+        pytest.raises(Killed),
+    ):
+        backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
+    if state != "is not in the backup":
+        store.execute(f"INSERT INTO weir_restore.originals VALUES ('', '', '{backup._WITH_STATE}')", database="")
+    with mock.patch.object(jobs_state, "waits", return_value=state == "waits"):
+        backup.recover(stack.stack)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": rows}]
+    keep(stack, store, NOW)
+    assert databases(store) == set()
+
+
+def test_a_restore_waits_for_a_round_by_hand(
+    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+) -> None:
+    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    store.execute(flows(EVENING + 3600, 10))
+    with ThreadPoolExecutor(1) as others:
+        restored: list[Future[object]] = []
+
+        def begin() -> None:
+            restored.append(others.submit(backup.restore, stack.stack, tmp_path / "whole", stages, force=True))
+            with pytest.raises(TimeoutError):
+                restored[0].result(5)
+
+        with before_each_statement(once("INSERT INTO flows_hourly ", begin)):
+            keep(stack, store, time.time() + 5000)
+    assert [future.result() for future in restored]
+    store.execute(flows(EVENING + 3600, 10))  # the jobs read them again
+    for after in (5000, 9000, 16000):
+        keep(stack, store, time.time() + after)
+    counts = {table: f"SELECT sum(t.records) AS n FROM {table} AS t" for table in ("arrivals", "flows_hourly")}
+    assert {table: store.rows(sql)[0]["n"] for table, sql in counts.items()} == dict.fromkeys(counts, 110)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ was accepted is lost, and a list that is kept for ever is written before its sou
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,10 +14,10 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from harness import Killed, LoneStore, before_each_statement, emptied, keep, once
+from harness import Killed, LoneStore, before_each_statement, emptied, eventually, keep, once
 from hourly_truth import DAY_S, EVENING, NOW, flows
 from weir import forget
-from weir.clickhouse import ClickHouse
+from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage import hours
@@ -151,6 +152,49 @@ def test_a_day_that_the_store_does_not_drop_holds_up_no_other(stack: LoneStore, 
     list(hours.roll_up(store, time.time() + 4000, failed=failed))
     assert failed == {}
     assert store.rows("SELECT count() AS n FROM flows") == [{"n": 20}]
+
+
+def test_a_list_is_not_added_to_by_a_statement_that_a_killed_process_left(stack: LoneStore, store: ClickHouse) -> None:
+    store.execute(flows(EVENING, 10))
+    left = f"INSERT INTO talkers_daily (day, probe, rank) SELECT '{day(EVENING)}', 'a', number + sleepEachRow(0.5) FROM numbers(30)"
+
+    def leave() -> None:
+        with suppress(WeirError):
+            connect(stack.stack, "admin").execute(left, max_block_size="1")
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    running = "SELECT count() AS n FROM system.processes WHERE query LIKE 'INSERT INTO talkers_daily (day%'"
+    eventually(lambda: store.rows(running) == [{"n": 1}], "the statement running")
+    assert any("talkers_daily" in line for line in keep(stack, store, NOW + DAY_S))
+    assert store.rows(running) == [{"n": 0}]
+    thread.join()
+    assert store.rows("SELECT count() AS n, uniqExact(rank) AS ranks FROM talkers_daily") == [{"n": 2, "ranks": 2}]
+
+
+def test_hourly_rows_stay_while_a_block_for_them_cannot_be_written(stack: LoneStore, store: ClickHouse) -> None:
+    """Their day's raw records stay, too: the daily rows are made of them."""
+    old = EVENING - 20 * DAY_S
+    store.execute(flows(old, 200))
+    keep(stack, store, time.time() + 400, raw_days=400)
+    store.execute(flows(old, 7, LATE))
+    with before_each_statement(refusing("INSERT INTO flows_hourly ")), pytest.raises(WeirError):
+        keep(stack, store, time.time() + 5000, raw_days=400, budget="1B")
+    for after in (9000, 15000):
+        keep(stack, store, time.time() + after, raw_days=400)
+    assert counted(store)[2] == 207
+    keep(stack, store, time.time() + 16000, **DROPPING)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+    assert counted(store)[2] == 207
+
+
+def test_a_clock_of_1970_makes_nothing_old(stack: LoneStore, store: ClickHouse) -> None:
+    store.execute(flows(EVENING - 60 * DAY_S, 10))
+    for now in (NOW + 400, 1000.0, NOW + 800):
+        with mock.patch.object(time, "time", return_value=now), suppress(WeirError):
+            keep(stack, store, None)
+    keep(stack, store, NOW + 2 * DAY_S)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 10}]
 
 
 def test_hourly_rows_that_were_not_dropped_take_late_records(stack: LoneStore, store: ClickHouse) -> None:

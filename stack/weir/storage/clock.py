@@ -19,16 +19,17 @@ _LEAP_S = 2 * DAY_S
 
 def leap_s(file: Path, now: float, before: float | None) -> float:
     """Seconds that the clock leapt ahead less than a day ago; 0 if it did not. Notes this round in `file`. before: the
-    last known reading of the clock before this round, if the file has none.
+    last known reading of the clock before this round, if the file has none. After two leaps, the seconds of both.
     """
     last, leapt, ahead = before, None, 0.0
     with suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(file.read_text())
         last, leapt, ahead = noted["last"], noted["leapt"], noted["ahead"]
-    if leapt is not None and not leapt <= now < leapt + DAY_S:
+    if last is not None and now - last > _LEAP_S:
+        # Not from one leap to another: the first may have been wrong.
+        leapt, ahead = now, now - last + (ahead if leapt is not None else 0.0)
+    elif leapt is not None and not leapt <= now < leapt + DAY_S:
         leapt = None  # it was set back, or has run for a day
-    elif leapt is None and last is not None and now - last > _LEAP_S:
-        leapt, ahead = now, now - last
     _note(file, {"last": now, "leapt": leapt, "ahead": ahead})
     return ahead if leapt is not None else 0.0
 

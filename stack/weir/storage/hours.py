@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
+from weir import snapshot
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.schema import hourly
@@ -178,6 +179,7 @@ def roll_up(
     hours whose rows could not be written, and why; they are tried after the others. Without it, raises HoursFailed at the
     end.
     """
+    snapshot.refuse_unfinished(admin)
     moment = time.time() if now is None else now
     causes = {} if failed is None else failed
     unfinished = finish(admin, causes)

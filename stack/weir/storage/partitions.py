@@ -17,6 +17,8 @@ from weir.storage.times import DAY_S, seconds
 
 #: Tables of each tier: `clickhouse/retention.yaml`. Tables in none of them are kept and counted as `other`.
 TIERS = retention.tiers()
+#: No store is older: seconds.
+_BORN = seconds(date(2026, 1, 1))
 _TIER_OF = {table: name for name, tier in TIERS.items() for table in tier.tables}
 
 
@@ -117,7 +119,10 @@ def partitions(admin: ClickHouse) -> list[Partition]:
 
 def note_partitions(admin: ClickHouse, now: float) -> None:
     """Note when partitions were first seen, and forget those that are gone. A time of the future, which a clock noted that was
-    ahead, becomes the present: the engine keeps the lower one."""
+    ahead, becomes the present: the engine keeps the lower one. A clock from before Weir, such as that of a machine whose battery
+    is empty, says nothing."""
+    if now < _BORN:
+        return
     found = {(one.table, one.name): one for one in partitions(admin) if one.end}
     noted = {(row["name"], row["partition"]) for row in admin.rows("SELECT name, partition FROM partitions_seen")}
     first_seen = {place: one.first_seen if one.first_seen <= now + DAY_S else int(now) for place, one in found.items()}

@@ -310,6 +310,8 @@ def _there(admin: ClickHouse, table: str, day: str) -> bool:
 
 def _write(admin: ClickHouse, table: str, statement: str, day: str) -> int:
     """Replace a day's list; returns its number of rows."""
+    # The engine goes on with the statement of a process that was killed or lost patience, and would add its rows later.
+    admin.execute(f"KILL QUERY WHERE startsWith(trimLeft(query), 'INSERT INTO {table} ') SYNC")
     if _there(admin, table, day):
         admin.execute(f"ALTER TABLE {table} DELETE WHERE day = '{day}'", mutations_sync="2")
     # The engine sorts days of many hosts on disk rather than refuse them.

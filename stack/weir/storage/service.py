@@ -63,6 +63,7 @@ def keep(
     moment = time.time() if now is None else now
     failed: WeirError | None = None
     with alone(stack):
+        snapshot.refuse_unfinished(admin)
         leap = 0.0 if now is not None else _leap_s(stack, admin, moment, trust_clock)
         try:
             drop_ranges(admin)
@@ -93,7 +94,8 @@ def keep(
         spent = f"the oldest of a tier beyond its share, the budget is spent{_of_which(law)}"
         dropped: set[Partition] = set()
         stay: set[tuple[str, str]] = set()
-        for gone in due(found, days, allowed, moment, shortage(space)):
+        # Where the clock is ahead, today's partitions are those of the time before it leapt.
+        for gone in due(found, days, allowed, moment - leap, shortage(space)):
             one = gone.partition
             if (one.tier, one.name) in stay and TIERS[one.tier].together:
                 continue
@@ -147,6 +149,10 @@ def _drop(admin: ClickHouse, one: Partition, now: float) -> Iterator[str]:
     for line in rollup.before_drop(admin, one.table, one.begin, one.end):
         yield _rolled(*line)
     if one.tier == "hourly":
+        # What is still missing from these rows would never reach the daily ones.
+        for raw in partitions(admin):
+            if raw.table == "flows" and one.begin <= raw.begin < one.end:
+                _rolled_up(admin, raw.day, now)
         hours.close(admin, one.begin, one.end)
     drop(admin, one)
 
