@@ -18,6 +18,15 @@ import org.apache.flink.api.common.functions.RuntimeContext;
 final class Over {
   private static final int MAX_RANGES = 1000;
 
+  /**
+   * How long the windows of a probe that was removed stay known: it may return, and send what it
+   * had spooled.
+   */
+  private static final long KEEP_MS = 30L * 86_400_000;
+
+  /** How often to look for such probes, by the time that windows follow. */
+  private static final long LOOK_MS = 600_000;
+
   /** By probe; the empty name stands for all probes together. */
   private final HashMap<String, RangeSet> windows = new HashMap<>();
 
@@ -26,6 +35,9 @@ final class Over {
 
   /** The probes, or the empty name, that have sent digests for a span, by its number. */
   private final TreeMap<Long, TreeSet<String>> open = new TreeMap<>();
+
+  /** When it last looked for removed probes. */
+  private transient long looked;
 
   /** The value of a function's bucket, kept once a window is over. */
   static KeyedValue<Over> state(RuntimeContext runtime) {
@@ -44,20 +56,30 @@ final class Over {
   }
 
   /**
-   * Forgets the probes that have been removed, if it knows more probes than there are.
+   * Forgets the probes that have been removed and whose newest windows are old, if it knows more
+   * probes than there are.
    *
+   * @param clock the time that windows follow, ms from 1970
    * @return whether it has forgotten any
    */
-  boolean forget(Progress progress) {
-    if (!progress.hasList() || windows.size() <= 1 + progress.known()) {
+  boolean forget(Progress progress, long clock, long windowMs, long spanMs) {
+    if (!progress.hasList()
+        || windows.size() <= 1 + progress.known()
+        || Math.abs(clock - looked) < LOOK_MS) {
       return false;
     }
-    spans.keySet().removeIf(probe -> isForgotten(probe, progress));
-    return windows.keySet().removeIf(probe -> isForgotten(probe, progress));
+    looked = clock;
+    remove(spans, progress, Math.floorDiv(clock - KEEP_MS, spanMs));
+    return remove(windows, progress, Math.floorDiv(clock - KEEP_MS, windowMs));
   }
 
-  private static boolean isForgotten(String probe, Progress progress) {
-    return !probe.isEmpty() && !progress.knows(probe);
+  private static boolean remove(HashMap<String, RangeSet> of, Progress progress, long below) {
+    return of.entrySet()
+        .removeIf(
+            one ->
+                !one.getKey().isEmpty()
+                    && !progress.knows(one.getKey())
+                    && one.getValue().max() < below);
   }
 
   void add(String probe, long number) {

@@ -277,7 +277,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
   private void tick(long now, int bucket, Collector<Digest> out) throws Exception {
     long clock = progress.advance(now);
     Over known = Over.of(over);
-    if (known.forget(progress)) {
+    if (known.forget(progress, clock, windowMs, spanMs)) {
       over.keep(known);
     }
     TreeMap<Long, WindowState> ordered = ordered();

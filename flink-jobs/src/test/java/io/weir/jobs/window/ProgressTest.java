@@ -96,20 +96,24 @@ class ProgressTest {
     assertEquals(1, progress.known());
   }
 
+  /** After a month: until then the probe may return with what it had spooled. */
   @Test
-  void windowsThatAreOverAreForgottenWithTheirProbe() {
+  void windowsThatAreOverAreForgottenLongAfterTheirProbe() {
     Over over = new Over();
-    List.of("", "alpha", "beta").forEach(name -> over.add(name, 5));
+    long month = 30L * 86_400_000;
+    long window = NOW / 30_000;
+    List.of("", "alpha", "beta").forEach(name -> over.add(name, window));
     mark(0, 7, 30);
     progress.mark("beta", new Progress.Mark(0, 1, 7, 30, NOW, false), NOW);
-    assertFalse(over.forget(progress), "no list has arrived yet");
+    assertFalse(over.forget(progress, NOW + 2 * month, 30_000, 60_000), "no list has arrived yet");
     for (long at : new long[] {NOW, NOW + Retired.AFTER_MS - 1}) {
       list(List.of("alpha"), at);
-      assertFalse(over.forget(progress));
+      assertFalse(over.forget(progress, at + 2 * month, 30_000, 60_000));
     }
     list(List.of("alpha"), NOW + Retired.AFTER_MS);
-    assertTrue(over.forget(progress));
-    assertFalse(over.has("beta", 5));
-    assertTrue(over.has("", 5) && over.has("alpha", 5));
+    assertFalse(over.forget(progress, NOW + month, 30_000, 60_000));
+    assertTrue(over.forget(progress, NOW + month + 600_000, 30_000, 60_000));
+    assertFalse(over.has("beta", window));
+    assertTrue(over.has("", window) && over.has("alpha", window));
   }
 }
