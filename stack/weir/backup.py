@@ -360,11 +360,11 @@ def _exchanged(
 
 
 def recover(stack: Stack) -> None:
-    """Put the tables of a restore that was killed in order, before anything is written."""
-    if stack.config.clickhouse.cluster:
-        return
-    with snapshot.alone(stack):
-        _settle(stack, connect(stack, "admin", patience=None))
+    """Complete or undo a restore that was killed, before anything is written. Raises WeirError while one runs."""
+    store = connect(stack, "admin", patience=None)
+    if snapshot.is_unfinished(store):
+        with snapshot.alone(stack):
+            _settle(stack, store)
 
 
 def _settle(stack: Stack, store: ClickHouse) -> None:

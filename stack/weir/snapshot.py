@@ -41,14 +41,17 @@ def alone(stack: Stack) -> Iterator[None]:
         yield
 
 
+def is_unfinished(store: ClickHouse) -> bool:
+    """Whether a restore lets tables change places, or was killed meanwhile."""
+    table = f"database = '{of_restore(store.database)}' AND name = '{ORIGINALS}'"
+    return bool(store.rows(f"SELECT 1 AS it FROM system.tables WHERE {table}", database=""))
+
+
 def refuse_unfinished(store: ClickHouse) -> None:
-    """Raise WeirError if a restore was killed while tables changed places: rows that are written now would go with one of the
-    two states.
+    """Raise WeirError if a restore was killed while tables changed places: rows that are written now would be lost with the
+    tables that go.
     """
-    if store.rows(
-        f"SELECT 1 AS it FROM system.tables WHERE database = '{of_restore(store.database)}' AND name = '{ORIGINALS}'",
-        database="",
-    ):
+    if is_unfinished(store):
         raise WeirError(
             "a restore was interrupted while tables changed places",
             hint="'weir up' puts the store's own tables back, or completes the restore if the jobs have the backup's state",
