@@ -391,7 +391,7 @@ def _put_back(store: ClickHouse, beside: str) -> None:
             store.execute(back, database="")
     if any(row["own"] for row in originals):
         _make_views(store)
-    if originals:
+    if snapshot.is_unfinished(store):  # even if it was killed before it noted any table
         store.execute(f"DROP TABLE {beside}.{snapshot.ORIGINALS} SYNC", database="")
 
 
@@ -403,7 +403,7 @@ def _moved(store: ClickHouse, originals: list[dict[str, str]]) -> list[dict[str,
 
 def _originals(store: ClickHouse, beside: str) -> list[dict[str, str]]:
     """The tables whose exchange is not complete; none if there is no exchange."""
-    if snapshot.ORIGINALS not in _numbers(store, beside):
+    if not snapshot.is_unfinished(store):
         return []
     return store.rows(f"SELECT name, own, brought FROM {beside}.{snapshot.ORIGINALS}", database="")
 
