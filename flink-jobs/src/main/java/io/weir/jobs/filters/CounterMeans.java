@@ -27,14 +27,11 @@ import org.apache.flink.util.Collector;
  * The means of the job {@code filters}: turns counters into rows of {@code counter_means}, per
  * probe and over all probes. See {@link Means} for when a window is complete. It forgets a probe
  * that has been removed ({@link Retired}), and the windows that were over of a scope without
- * counters for {@link #FORGET_MS}: late counters for those would otherwise count as new ones.
+ * counters for {@link Retired#LATE_MS}: late counters for those would otherwise count as new ones.
  */
 public final class CounterMeans extends KeyedProcessFunction<String, MeansMessage, TableRow> {
   private static final long serialVersionUID = 1;
   private static final long TICK_MS = 1_000;
-
-  /** Longer than an agent's spool holds counters back. */
-  static final long FORGET_MS = 30L * 86_400_000;
 
   private static final Metric DROPPED =
       Metric.counter(
@@ -115,7 +112,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
       return;
     }
     if (known.isEmpty()) {
-      long until = known.tickedAt() + FORGET_MS;
+      long until = known.tickedAt() + Retired.LATE_MS;
       if (now < until) {
         timer.set(context.timerService(), until);
       } else {
@@ -132,7 +129,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
     if (!known.isEmpty()) {
       timer.setNext(context.timerService(), now, TICK_MS);
     } else if (!timer.isSet()) {
-      timer.set(context.timerService(), now + FORGET_MS);
+      timer.set(context.timerService(), now + Retired.LATE_MS);
     }
   }
 

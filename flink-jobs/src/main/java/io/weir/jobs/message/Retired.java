@@ -13,6 +13,12 @@ import java.util.Set;
  * removed. It begins afresh with each start of the jobs, and is not part of the state.
  */
 public final class Retired {
+  /**
+   * Longer than an agent's spool holds a message back: how long to know what was read of a probe,
+   * and what is over, so that late messages count once even if it returns.
+   */
+  public static final long LATE_MS = 30L * 86_400_000;
+
   /** How long a probe counts as enrolled after Kafka last listed it. */
   public static final long AFTER_MS = 3_600_000;
 

@@ -1,6 +1,7 @@
 package io.weir.jobs.source;
 
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.Retired;
 import java.util.HashMap;
 import java.util.Map;
 
@@ -11,7 +12,7 @@ import java.util.Map;
  *
  * <p>Bounded by {@link #MAX_EPOCHS} runs of an agent for each worker (it drops the run not used for
  * longest) and {@link #MAX_RANGES} ranges for each of them. It forgets a run not used for {@link
- * #FORGET_MS}, and so a probe that has been removed.
+ * Retired#LATE_MS}, and so a probe that has been removed.
  */
 public final class SeenSequences {
   /** Runs of an agent remembered for each worker. */
@@ -19,9 +20,6 @@ public final class SeenSequences {
 
   /** Ranges remembered for each run. */
   public static final int MAX_RANGES = 10_000;
-
-  /** Longer than any message can be late. */
-  static final long FORGET_MS = 30L * 86_400_000;
 
   /** The worker that writes one partition. {@code kind} is the topic's kind. */
   public record Worker(TopicKind kind, String probe, int worker) {}
@@ -75,7 +73,7 @@ public final class SeenSequences {
   }
 
   private static boolean isOld(Run run, long now) {
-    return now - run.touched >= FORGET_MS;
+    return now - run.touched >= Retired.LATE_MS;
   }
 
   private Run run(Worker worker, long epoch) {

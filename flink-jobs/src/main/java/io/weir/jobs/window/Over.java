@@ -1,6 +1,7 @@
 package io.weir.jobs.window;
 
 import io.weir.jobs.message.RangeSet;
+import io.weir.jobs.message.Retired;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.serde.FieldSerializer;
 import java.io.IOException;
@@ -17,12 +18,6 @@ import org.apache.flink.api.common.functions.RuntimeContext;
  */
 final class Over {
   private static final int MAX_RANGES = 1000;
-
-  /**
-   * How long the windows of a probe that was removed stay known: it may return, and send what it
-   * had spooled.
-   */
-  private static final long KEEP_MS = 30L * 86_400_000;
 
   /** How often to look for such probes, by the time that windows follow. */
   private static final long LOOK_MS = 600_000;
@@ -56,8 +51,8 @@ final class Over {
   }
 
   /**
-   * Forgets the probes that have been removed and whose newest windows are old, if it knows more
-   * probes than there are.
+   * Forgets the probes that have been removed and whose newest windows are older than {@link
+   * Retired#LATE_MS}, if it knows more probes than there are.
    *
    * @param clock the time that windows follow, ms from 1970
    * @return whether it has forgotten any
@@ -69,8 +64,8 @@ final class Over {
       return false;
     }
     looked = clock;
-    remove(spans, progress, Math.floorDiv(clock - KEEP_MS, spanMs));
-    return remove(windows, progress, Math.floorDiv(clock - KEEP_MS, windowMs));
+    remove(spans, progress, Math.floorDiv(clock - Retired.LATE_MS, spanMs));
+    return remove(windows, progress, Math.floorDiv(clock - Retired.LATE_MS, windowMs));
   }
 
   private static boolean remove(HashMap<String, RangeSet> of, Progress progress, long below) {

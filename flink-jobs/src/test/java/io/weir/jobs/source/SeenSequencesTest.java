@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.weir.jobs.message.Retired;
 import io.weir.jobs.serde.FieldSerializer;
 import io.weir.jobs.source.SeenSequences.Entry;
 import io.weir.jobs.source.SeenSequences.Worker;
@@ -70,7 +71,7 @@ class SeenSequencesTest {
   @Test
   void aRunNotUsedForAMonthIsForgotten() {
     SeenSequences seen = new SeenSequences();
-    long month = SeenSequences.FORGET_MS;
+    long month = Retired.LATE_MS;
     seen.add(A, 1, 0, 10);
     seen.add(new Worker(TopicKind.FLOWS, "beta", 0), 1, 0, 20);
     assertEquals(2, count(seen, month + 9));
