@@ -1,4 +1,4 @@
-"""Statements of migrations, which may take hours on a large store."""
+"""Statements that take long: those of migrations, which may take hours on a large store, and inserts under way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(store: ClickHouse, sql: str, said: Said) -> None:
     store.execute(f"ALTER TABLE {table}_anew DROP CONSTRAINT IF EXISTS {_HOLD}")
     store.execute(f"ALTER TABLE {table} ADD CONSTRAINT IF NOT EXISTS {_HOLD} CHECK 0 = 1")
     try:
-        _wait_for_writers(store, said)
+        wait_for_writers(store, said)
         _run(store, sql, said)
     except (WeirError, KeyboardInterrupt):
         with suppress(WeirError):
@@ -65,8 +65,8 @@ def _ended(done: Future[str]) -> bool:
     return True
 
 
-def _wait_for_writers(store: ClickHouse, said: Said) -> None:
-    """Wait for the inserts that began before rows were refused."""
+def wait_for_writers(store: ClickHouse, said: Said = lambda _: None) -> None:
+    """Wait for the inserts that have begun until now, for example before rows were refused."""
     begun = time.monotonic()
     while store.rows(
         f"SELECT 1 AS one FROM system.processes WHERE query_kind = 'Insert' AND elapsed > {time.monotonic() - begun} LIMIT 1"

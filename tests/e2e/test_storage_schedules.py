@@ -97,6 +97,32 @@ def test_records_that_come_while_their_day_is_dropped_are_counted(
     assert counted(store) == [107] * 3
 
 
+def test_records_that_are_being_inserted_when_their_day_is_looked_at_are_counted(
+    stack: LoneStore, store: ClickHouse
+) -> None:
+    """The engine merges them with the others before it drops these."""
+    store.execute(flows(EVENING, 100))
+    slow = flows(EVENING, 7, LATE).replace(" + number, 443", " + number + sleepEachRow(0.5), 443")
+    running = "SELECT count() AS n FROM system.processes WHERE query LIKE 'INSERT INTO flows (%sleepEachRow%'"
+    thread = threading.Thread(
+        target=connect(stack.stack, "admin").execute, args=(slow,), kwargs={"max_block_size": "1"}
+    )
+
+    def merge() -> None:
+        thread.join()
+        store.execute("OPTIMIZE TABLE flows FINAL")
+
+    thread.start()
+    eventually(lambda: store.rows(running) == [{"n": 1}], "the records being inserted")
+    with before_each_statement(once("ALTER TABLE flows DROP PART", merge)):
+        keep(stack, store, NOW + DAY_S, **DROPPING)
+    list(hours.roll_up(store, NOW + DAY_S + 4000))
+    assert counted(store) == [107] * 3
+    keep(stack, store, NOW + 2 * DAY_S, **DROPPING)
+    assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
+    assert counted(store) == [107] * 3
+
+
 @pytest.mark.parametrize("case", ["late records", "a backlog of hours"])
 def test_a_day_that_is_dropped_while_its_hours_wait_has_its_lists(
     stack: LoneStore, store: ClickHouse, case: str
