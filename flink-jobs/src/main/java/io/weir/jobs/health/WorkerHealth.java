@@ -28,6 +28,9 @@ final class WorkerHealth {
   /** When the broker received that closing record, ms; 0 before the first one. */
   private long came;
 
+  /** The partition's end in the newest list. */
+  private long listed;
+
   /** Whether any closing record has arrived. */
   boolean reported;
 
@@ -52,6 +55,10 @@ final class WorkerHealth {
    * longer than {@code grace}: then an earlier job, whose state is lost, has read the partition.
    */
   long unread(long begin, long end, long at, long grace) {
+    if (end < listed) { // the probe was removed and enrolled again
+      offset = -1;
+    }
+    listed = end;
     if (offset < 0 && idle.lasts(end, at, grace)) {
       return 0;
     }
@@ -111,13 +118,15 @@ final class WorkerHealth {
    */
   private boolean run(LedgerEvent event, boolean last, long at, Findings found) {
     long known = run.epoch();
+    boolean returns = run.isBefore(event.epoch());
     if (run.note(event.epoch(), event.until(), at, last)) {
       if (!received.isEmpty()) {
         found.missing(at, 0, 1); // the run before ended in the midst of an interval
       }
       // If an earlier run is known, the jobs have missed no message of the new one; if its epoch is
-      // lower, its first messages may have counted as leftovers.
-      boolean fromStart = event.sequence() == 0 || (known != 0 && event.epoch() > known);
+      // lower, or it returns, its first messages may have counted as leftovers.
+      boolean after = known != 0 && event.epoch() > known && !returns;
+      boolean fromStart = event.sequence() == 0 || after;
       next = fromStart ? 0 : event.sequence();
       received.removeBelow(Long.MAX_VALUE);
       closedUntil = 0;

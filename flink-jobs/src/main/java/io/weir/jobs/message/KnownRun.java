@@ -2,6 +2,7 @@ package io.weir.jobs.message;
 
 import io.weir.jobs.serde.Fields;
 import java.io.IOException;
+import java.util.Arrays;
 
 /**
  * The newest run of an agent's worker, according to the messages that {@link #note} took in.
@@ -27,10 +28,10 @@ import java.io.IOException;
  *   <li>The message comes within {@link #LATE_MS} after its interval.
  * </ul>
  *
- * <p>If that is wrong, a message of the run with the higher epoch corrects it: any one of another
- * run, or, of the run that the one with the lower epoch followed, the first one of a later interval
- * after that one has been silent for {@link #SILENT_MS}. What it had sent until then may still
- * come, and does not count.
+ * <p>A run that another one has followed returns, whatever its epoch, if the other one is over and
+ * it goes on: its intervals advance as fast as its messages come. So does a run with a lower epoch
+ * whose clock is behind by more than {@link #LATE_MS}. One message, or a spool that is sent at
+ * once, shows no such thing. Of the runs before, {@link #BEFORE} are known.
  *
  * <p>If messages of the known run still come after a run with a lower epoch began, the first
  * messages of that one count as leftovers; then it is the newer one, because only messages of the
@@ -53,13 +54,25 @@ public final class KnownRun {
    */
   public static final long LATE_MS = 3_600_000;
 
+  /** For how long a run must go on until it returns. */
+  static final long ON_MS = 30_000;
+
+  /** How many epochs of runs that another one has followed are known. */
+  static final int BEFORE = 4;
+
   private long epoch;
   private long until;
   private long heard;
   private boolean stopped;
 
-  /** The higher epoch of a run before it; 0 if its own is the highest. */
-  private long before;
+  /** The epochs of the runs before it, the newest first; 0 for none. */
+  private final long[] before = new long[BEFORE];
+
+  /** A run that may go on: its epoch, and the end and arrival of a message of it. */
+  private long back;
+
+  private long backUntil;
+  private long backCame;
 
   /**
    * Takes in a message of the worker.
@@ -73,7 +86,7 @@ public final class KnownRun {
   public boolean note(long epochOf, long end, long came, boolean last) {
     boolean newer = isNewer(epochOf, end, came);
     if (newer) {
-      before = epochOf < epoch ? epoch : epochOf < before ? before : 0;
+      follow(epochOf);
       epoch = epochOf;
       until = end;
       heard = came;
@@ -87,14 +100,51 @@ public final class KnownRun {
   }
 
   private boolean isNewer(long epochOf, long end, long came) {
-    boolean silent = came - heard >= SILENT_MS;
-    if (epochOf > epoch) {
-      return epochOf != before || (silent && end > heard);
+    if (epochOf == epoch) {
+      return false;
+    }
+    boolean over = stopped || came - heard >= SILENT_MS;
+    if (isBefore(epochOf) || (epochOf < epoch && came - end > LATE_MS)) {
+      return goesOn(epochOf, end, came) && over;
     }
     long began = epochOf / 1000;
-    boolean over = stopped || silent || (heard < began && began <= came);
-    boolean later = end > Math.min(until, heard);
-    return epochOf < epoch && over && later && came - end <= LATE_MS;
+    over |= heard < began && began <= came;
+    return epochOf > epoch || (over && end > Math.min(until, heard));
+  }
+
+  /** Whether the intervals of a run advance as fast as its messages come. */
+  private boolean goesOn(long epochOf, long end, long came) {
+    long took = came - backCame;
+    long on = end - backUntil;
+    boolean same = epochOf == back;
+    if (same && took >= ON_MS && on >= took / 2 && on <= 2 * took) {
+      return true;
+    }
+    if (!same || took > 2 * ON_MS) {
+      back = epochOf;
+      backUntil = end;
+      backCame = came;
+    }
+    return false;
+  }
+
+  /** Puts the epoch among those before, instead of the one that begins. */
+  private void follow(long begins) {
+    if (epoch == 0) {
+      return;
+    }
+    int last = 0;
+    while (last < BEFORE - 1 && before[last] != begins) {
+      last++;
+    }
+    System.arraycopy(before, 0, before, 1, last);
+    before[0] = epoch;
+    back = 0;
+  }
+
+  /** Whether another run has followed the one with this epoch. */
+  public boolean isBefore(long epochOf) {
+    return Arrays.stream(before).anyMatch(known -> known == epochOf);
   }
 
   /** Its epoch, µs from 1970; 0 before the first message. */
@@ -124,6 +174,11 @@ public final class KnownRun {
     until = fields.of("until", until);
     heard = fields.of("heard", heard);
     stopped = fields.of("stopped", stopped);
-    before = fields.of("before", before);
+    for (int i = 0; i < BEFORE; i++) {
+      before[i] = fields.of("before" + i, before[i]);
+    }
+    back = fields.of("back", back);
+    backUntil = fields.of("backUntil", backUntil);
+    backCame = fields.of("backCame", backCame);
   }
 }

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Times are ms after {@link #BASE_MS}; an epoch is the time of a run's start. */
 class KnownRunTest {
@@ -98,32 +100,60 @@ class KnownRunTest {
     assertTrue(note(RIGHT, came - KnownRun.LATE_MS, came, false));
   }
 
-  @Test
-  void leftoversOfAHigherEpochAreNoNewRun() {
-    stops(AHEAD, -1);
-    note(RIGHT, 10_000, 0, false);
-    assertFalse(note(AHEAD, 20_000, SILENT - 1, false));
-    assertFalse(note(AHEAD, 0, SILENT, false), "an interval from before");
-    assertTrue(note(AHEAD, 1, SILENT, false));
+  /** Leftovers of the first run come after the second one has ended: one, some at once, or late. */
+  @ParameterizedTest
+  @ValueSource(longs = {AHEAD, RIGHT - 1})
+  void leftoversOfTheRunBeforeAreNoNewRun(long epoch) {
+    stops(epoch, -30_000);
+    note(RIGHT, 10_000, 0, true);
+    assertTrue(run.isBefore(1000 * (BASE_MS + epoch)));
+    assertFalse(note(epoch, 20_000, SILENT, false));
+    assertFalse(note(epoch, 30_000, SILENT + 1, true));
+    assertFalse(note(epoch, 60_000, SILENT + 2, true));
+    assertFalse(note(epoch, 20_000, SILENT + 40_000, false));
+    assertFalse(note(epoch, 30_000, SILENT + 80_000, false));
+    assertTrue(note(AHEAD + 1, 30_000, SILENT + 80_000, false), "another run");
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {AHEAD, RIGHT - 1})
+  void aRunThatGoesOnReturns(long epoch) {
+    stops(epoch, 0);
+    note(RIGHT, 10_000, 1, true);
+    assertFalse(comes(epoch, 10_000));
+    assertFalse(comes(epoch, 20_000));
+    assertFalse(comes(epoch, 30_000));
+    assertTrue(comes(epoch, 40_000));
+    assertFalse(comes(RIGHT, 50_000), "now it is the run before");
   }
 
   @Test
-  void aStopMakesNoLeftoversOfAHigherEpochNewer() {
-    stops(AHEAD, -1);
-    note(RIGHT, 10_000, 0, true);
-    assertFalse(note(AHEAD, 20_000, SILENT - 1, false));
-    assertTrue(note(AHEAD + 1, 20_000, SILENT - 1, false), "another run");
+  void aRunReturnsOnlyWhenTheOtherOneIsOver() {
+    comes(RIGHT, 0);
+    comes(AHEAD, 1);
+    for (long came = 10_000; came <= SILENT; came += 10_000) {
+      assertFalse(comes(RIGHT, came));
+    }
+    assertTrue(comes(RIGHT, SILENT + 1));
   }
 
   @Test
-  void theHigherEpochIsKnownUntilAHigherOneComes() {
-    stops(AHEAD, -1);
-    note(RIGHT, 10_000, 0, true);
-    assertTrue(note(RIGHT + 1, 20_000, 1, true));
-    assertFalse(note(AHEAD, 30_000, 2, false));
-    assertTrue(note(AHEAD + 1, 30_000, 3, true));
-    assertTrue(note(RIGHT, 40_000, 4, false));
-    assertTrue(note(AHEAD, 40_000, 5, false), "not the one before any more");
+  void someRunsBeforeAreKnown() {
+    for (long epoch = 1; epoch <= KnownRun.BEFORE + 2; epoch++) {
+      comes(epoch, epoch);
+    }
+    assertFalse(run.isBefore(1000 * (BASE_MS + 1)));
+    assertTrue(run.isBefore(1000 * (BASE_MS + 2)));
+  }
+
+  /** The clock of the agent that lost its state is hours behind. */
+  @Test
+  void aRunFarBehindIsNewerIfItGoesOn() {
+    stops(0, 10_000);
+    long behind = 3 * HOUR;
+    assertFalse(note(-behind, -behind, 20_000, false));
+    assertFalse(note(-behind, -behind + 20_000, 40_000, false));
+    assertTrue(note(-behind, -behind + 30_000, 50_000, false));
   }
 
   @Test
