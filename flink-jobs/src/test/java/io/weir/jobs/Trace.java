@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.TextFormat;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
+import io.weir.jobs.source.ClockCheck;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -38,7 +39,7 @@ import java.util.stream.IntStream;
  *
  * <pre>
  *   0  probe alpha partitions=2 workers=2       enrols a probe; its list is polled every 5 s from then on
- *   1  retire alpha                            the probe's topics are removed
+ *   1  retire alpha                            the probe's topics are removed; if it is enrolled again, offsets begin anew
  *   3  batch alpha/0 SRC:PORT>DST:PORT/PROTOCOL FWD_PACKETS,FWD_OCTETS,REV_PACKETS,REV_OCTETS[;...] ...
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp, icmp-udp likewise; ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
@@ -59,6 +60,7 @@ import java.util.stream.IntStream;
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   0  window-entries N                         maximum number of entries in all windows
  *   0  seldom-barriers                          barriers come with the lists of probes, not with every message
+ *   49 jobs-clock SECONDS                       the clock of the jobs' host is ahead of all others from now on
  *   50 now                                      time passes
  *   51 stop-jobs [N]                            the jobs stop, and start again from their state, with N subtasks
  *   52 checkpoint                               a checkpoint, from which the jobs start after the next crash
@@ -124,6 +126,23 @@ final class Trace {
     /** The same event at another time. */
     Event at(long ms) {
       return new Event(ms, message, enrolment, stop, downMs, parallelism, pace);
+    }
+
+    /** The same event by a clock that is ahead, which a list of probes then tells, too. */
+    Event ahead(long ms) {
+      Enrolment list =
+          enrolment == null
+              ? null
+              : new Enrolment(enrolment.at() + ms, enrolment.probes(), enrolment.ahead());
+      return new Event(at + ms, message, list, stop, downMs, parallelism, pace);
+    }
+
+    /** The same event, with a list of probes only if its clock is believed. */
+    Event doubted(ClockCheck check, long running) {
+      if (enrolment == null || check.check(enrolment, running).isBelieved()) {
+        return this;
+      }
+      return new Event(at, message, null, stop, downMs, parallelism, pace);
     }
 
     /** The partition of a message, with its topic. */
@@ -195,6 +214,24 @@ final class Trace {
     return lines.stream().anyMatch(line -> line.endsWith(" seldom-barriers"));
   }
 
+  /** By how many ms the clock of the jobs' host is ahead, from which time on. */
+  static TreeMap<Long, Long> jobsClock(List<String> lines) {
+    TreeMap<Long, Long> ahead = new TreeMap<>();
+    ahead.put(Long.MIN_VALUE, 0L);
+    for (String line : lines) {
+      String[] words = line.strip().split("\\s+");
+      if (words.length > 2 && words[1].equals("jobs-clock")) {
+        ahead.put(ms(words[0]), 1000 * Long.parseLong(words[2]));
+      }
+    }
+    return ahead;
+  }
+
+  /** A time of a line, ms from 1970. */
+  private static long ms(String seconds) {
+    return BASE_MS + (long) (Double.parseDouble(seconds) * 1000);
+  }
+
   /** The events of the lines; {@code name} identifies their origin in errors. */
   static List<Event> read(String name, List<String> lines) throws IOException {
     Trace trace = new Trace();
@@ -212,11 +249,11 @@ final class Trace {
   }
 
   private void line(String[] words) throws IOException {
-    long at = BASE_MS + (long) (Double.parseDouble(words[0]) * 1000);
+    long at = ms(words[0]);
     poll(at);
     String action = words[1];
     List<String> rest = Arrays.asList(words).subList(Math.min(3, words.length), words.length);
-    if (List.of("now", "window-entries", "seldom-barriers").contains(action)) {
+    if (List.of("now", "window-entries", "seldom-barriers", "jobs-clock").contains(action)) {
       events.add(new Event(at, null, null));
       return;
     }
@@ -249,6 +286,7 @@ final class Trace {
     }
     if (action.equals("retire")) {
       probes.remove(words[2]);
+      appended.keySet().removeIf(partition -> partition.matches(".*\\." + words[2] + "/\\d+"));
       return;
     }
     boolean lost = action.startsWith("lost-");

@@ -18,6 +18,7 @@ import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.mixes.Mixes;
 import io.weir.jobs.sink.NativeBlock;
 import io.weir.jobs.source.Accept;
+import io.weir.jobs.source.ClockCheck;
 import io.weir.jobs.table.TableRow;
 import io.weir.jobs.topn.Topn;
 import io.weir.jobs.window.WindowJob;
@@ -28,6 +29,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
@@ -50,6 +52,11 @@ final class TraceJobs {
     abstract List<Stage<?, ?>> stages();
 
     abstract void event(Event event, List<String> out) throws Exception;
+
+    /** The jobs' clock steps to the time of their next event. */
+    final void leap() {
+      now = 0;
+    }
 
     /** Lets time pass until the event, firing timers as in running jobs, and then applies it. */
     final void happen(Event event, List<String> out) throws Exception {
@@ -143,8 +150,16 @@ final class TraceJobs {
       List<Stage.Saved> state = null;
       int committed = 0;
       int committedRows = 0;
+      TreeMap<Long, Long> clock = Trace.jobsClock(trace);
+      long ahead = 0;
+      ClockCheck check = new ClockCheck();
       for (int i = 0; i < events.size(); i++) {
-        Event event = events.get(i);
+        long nowAhead = clock.floorEntry(events.get(i).at()).getValue();
+        if (nowAhead != ahead) {
+          ahead = nowAhead;
+          job.leap();
+        }
+        Event event = events.get(i).ahead(ahead).doubted(check, events.get(i).at());
         if (restarts.contains(i) || (event.stop() == Stop.ORDERLY && event.downMs() == 0)) {
           job.restart(lines, event.parallelism());
         }

@@ -112,7 +112,7 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
       return;
     }
     if (known.isEmpty()) {
-      long until = known.tickedAt() + Retired.LATE_MS;
+      long until = Math.min(known.tickedAt(), now) + Retired.LATE_MS;
       if (now < until) {
         timer.set(context.timerService(), until);
       } else {
@@ -128,8 +128,8 @@ public final class CounterMeans extends KeyedProcessFunction<String, MeansMessag
   private void schedule(Means known, Context context, long now) throws Exception {
     if (!known.isEmpty()) {
       timer.setNext(context.timerService(), now, TICK_MS);
-    } else if (!timer.isSet()) {
-      timer.set(context.timerService(), now + Retired.LATE_MS);
+    } else {
+      timer.setBy(context.timerService(), now + Retired.LATE_MS);
     }
   }
 

@@ -224,7 +224,7 @@ final class Means {
   /** Whether {@link #tick} must follow a message; in a backlog, only some messages need it. */
   boolean isTickDue(long now) {
     int count = windows.values().stream().mapToInt(Map::size).sum();
-    return now - tickedAt >= TICK_MS || count > 2 * MAX_WINDOWS;
+    return Math.abs(now - tickedAt) >= TICK_MS || count > 2 * MAX_WINDOWS;
   }
 
   /** Writes the rows that are due, and drops finished windows. */
@@ -238,6 +238,7 @@ final class Means {
       for (Map.Entry<Long, MeansWindow> entry : windows.get(span).entrySet()) {
         MeansWindow window = entry.getValue();
         long start = entry.getKey();
+        window.notAfter(now);
         StreamClock.Ending ending = StreamClock.Ending.of(clockNow, start, span.ms, window.began);
         boolean far = ending.far();
         boolean waited = clockNow >= ending.whole() + delay && !far;

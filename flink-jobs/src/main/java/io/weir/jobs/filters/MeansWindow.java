@@ -112,6 +112,13 @@ final class MeansWindow {
         && now / span.againMs > Math.max(began, saidAt) / span.againMs;
   }
 
+  /** Moves times that are ahead of the clock to it: it has been ahead and was set back. */
+  void notAfter(long now) {
+    began = Math.min(began, now);
+    touched = Math.min(touched, now);
+    saidAt = Math.min(saidAt, now);
+  }
+
   void said(boolean whole, int reported, long now) {
     saidAt = now;
     saidReported = reported;

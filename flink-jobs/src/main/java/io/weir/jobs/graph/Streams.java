@@ -47,6 +47,7 @@ public final class Streams {
   private final Options options;
   private final SingleOutputStreamOperator<Accepted> received;
   private final SingleOutputStreamOperator<Accepted> enriched;
+  private final DataStream<Enrolment> lists;
   private final DataStream<Enrolment> enrolments;
   private final List<WindowJob> windowJobs = new ArrayList<>();
   private boolean setsAside;
@@ -72,9 +73,15 @@ public final class Streams {
         new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
     enriched =
         named("enrich", Accepted.TYPE, received.process(new Enrich(() -> Reference.open(sources))));
-    enrolments =
+    lists =
         EnrolmentPoll.stream(
             environment, options.brokers, options.topics, options.discoveryInterval);
+    enrolments =
+        lists
+            .filter(Enrolment::isBelieved)
+            .name("enrolment-believed")
+            .uid("enrolment-believed")
+            .setParallelism(1);
   }
 
   /** The metrics of the shared parts. */
@@ -109,7 +116,12 @@ public final class Streams {
     return received.getSideOutput(Accept.LEDGER);
   }
 
-  /** The list of enrolled probes, every few seconds. */
+  /** The list of enrolled probes, every few seconds, even while the jobs' clock is doubted. */
+  public DataStream<Enrolment> lists() {
+    return lists;
+  }
+
+  /** The list of enrolled probes, every few seconds while the jobs' clock is believed. */
   public DataStream<Enrolment> enrolments() {
     return enrolments;
   }

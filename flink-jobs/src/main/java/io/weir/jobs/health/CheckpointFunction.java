@@ -102,6 +102,8 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
       throws Exception {
     long now = timer.rang(context.timerService());
     CheckpointHealth health = state.get(CheckpointHealth::new);
+    began = Math.min(began, now); // the clock may have been set back
+    newest = Math.min(newest, now);
     if (now - began >= GRACE_MS || newest >= began) {
       health.check(newest, now, out::collect);
     }

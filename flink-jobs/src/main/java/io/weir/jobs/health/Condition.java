@@ -83,7 +83,7 @@ final class Condition {
     }
     newest = with(finding, now);
     boolean graver = newest.getSeverityValue() > alert.getSeverityValue();
-    if (graver || now - alert.getUpdatedMs() >= UPDATE_MS) {
+    if (graver || Math.abs(now - alert.getUpdatedMs()) >= UPDATE_MS) {
       tell(newest, out);
     }
   }
@@ -104,7 +104,7 @@ final class Condition {
       return;
     }
     Alert last = newest == null ? alert : newest;
-    long seconds = (at - last.getOpenedMs()) / 1000;
+    long seconds = Math.max(0, at - last.getOpenedMs()) / 1000;
     tell(
         last.toBuilder()
             .setText("Over after " + seconds + " s: " + last.getText())

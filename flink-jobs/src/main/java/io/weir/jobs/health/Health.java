@@ -17,14 +17,16 @@ public final class Health extends Job {
     super(
         "health",
         "alerts: probes that are silent or late, drop packets, or have a wrong clock, an incomplete"
-            + " ledger or a growing lag; failing checkpoints");
+            + " ledger or a growing lag; failing checkpoints; a clock of the jobs that is ahead");
   }
 
   @Override
   public void attach(Streams streams) {
     DataStream<HealthAlert> alerts =
         HealthFunction.alerts(streams.events(), streams.enrolments(), streams.grace())
-            .union(CheckpointFunction.alerts(streams.enrolments()));
+            .union(
+                CheckpointFunction.alerts(streams.enrolments()),
+                ClockHealth.alerts(streams.lists()));
     streams.storeRows(
         "alerts",
         alerts.map(HealthAlert::row).returns(TableRow.TYPE).name("health-rows").uid("health-rows"));

@@ -4,6 +4,7 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
+import io.weir.jobs.message.StreamClock;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Severity;
 import java.util.EnumMap;
@@ -63,7 +64,7 @@ final class ProbeHealth {
   void accept(LedgerEvent event, long now, long grace, Consumer<HealthAlert> out)
       throws InvalidProtocolBufferException {
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
-      if (event.interval() > checkedAt) {
+      if (event.interval() != checkedAt) { // it is lower after the jobs' clock was set back
         checkedAt = event.interval();
         check(event.probe(), LedgerEvent.offsets(event.body()), checkedAt, grace, out);
       }
@@ -110,6 +111,7 @@ final class ProbeHealth {
       long left = worker.unread(offsets[2 * number], offsets[2 * number + 1], at, grace);
       unread += left;
       reported |= worker.reported;
+      worker.heard = Math.min(worker.heard, at + StreamClock.CLOCK_MS);
       long quiet = at - worker.heard;
       boolean over = left == 0 && quiet > (long) SILENT_INTERVALS * run.length() + grace;
       if (number < due && over && !worker.stopped() && !run.isOfFile()) {

@@ -27,7 +27,9 @@ enum Reason {
   /** The number of the probe's unread messages grows from check to check. */
   LAG_GROWING(5, 5),
   /** No checkpoint of the jobs completes; the alert concerns no single probe. */
-  CHECKPOINTS_FAILING(1, 1);
+  CHECKPOINTS_FAILING(1, 1),
+  /** The clock of the jobs' host is ahead of Kafka's; the alert concerns no single probe. */
+  JOBS_CLOCK_AHEAD(1, 1);
 
   /** The reasons for alerts on a probe. */
   static final Set<Reason> OF_PROBES = EnumSet.range(PROBE_SILENT, LAG_GROWING);

@@ -5,6 +5,7 @@ import io.weir.jobs.ledger.Interval.Part;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
 import io.weir.jobs.message.Reports;
+import io.weir.jobs.message.StreamClock;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.ClosingRecord;
@@ -48,7 +49,7 @@ final class ProbeLedger {
   /** Takes in one event. {@code grace} is how long after its end an interval may still close. */
   void accept(LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out)
       throws InvalidProtocolBufferException {
-    heardAt = Math.max(heardAt, now);
+    heardAt = now;
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
       look(event, now, grace, fromLatest, out);
       return;
@@ -78,8 +79,9 @@ final class ProbeLedger {
   private void look(
       LedgerEvent event, long now, long grace, boolean fromLatest, Consumer<TableRow> out) {
     long[] offsets = LedgerEvent.offsets(event.body());
-    boolean newer = event.interval() > listedAt;
-    listedAt = Math.max(listedAt, event.interval());
+    boolean newer = event.interval() != listedAt;
+    boolean setBack = event.interval() < listedAt - StreamClock.CLOCK_MS;
+    listedAt = event.interval();
     int length = run.length();
     int partitions = offsets.length / 2;
     for (int number = 0; number < partitions; number++) {
@@ -88,6 +90,9 @@ final class ProbeLedger {
       long end = offsets[2 * number + 1];
       if (newer) {
         worker.listed(end);
+      }
+      if (setBack) {
+        worker.setBack(event.interval(), length);
       }
       if (worker.offset < 0 && fromLatest) {
         worker.offset = end - 1;
@@ -108,6 +113,7 @@ final class ProbeLedger {
         long start = worker.nextDue;
         if (due
             && !worker.covered.contains(start / 1000)
+            && !worker.knows(start)
             && (worker.stopped() || !run.isOfFile())) {
           boolean stopped = run.isOfFile() ? worker.stopped() : worker.stoppedAt(start);
           LedgerState state = stopped ? LedgerState.STOPPED : LedgerState.MISSING;

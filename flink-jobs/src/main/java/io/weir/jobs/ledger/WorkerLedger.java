@@ -124,6 +124,21 @@ final class WorkerLedger {
     end = newEnd;
   }
 
+  /**
+   * The clock of the jobs' host was ahead, and it is {@code now}: intervals of this length are due
+   * from now on. Some may have come that {@link #covered} lacks, but the ledger {@link #knows}
+   * them.
+   */
+  void setBack(long now, int length) {
+    nextDue = Math.min(nextDue, now / length * length);
+    intervals.values().forEach(interval -> interval.touched = Math.min(interval.touched, now));
+  }
+
+  /** Whether a message of the interval at {@code start} has come. */
+  boolean knows(long start) {
+    return intervals.containsKey(start) || packed.contains(start) || empty.contains(start / 1000);
+  }
+
   /** Whether no message of the partition was read and it was idle for longer than {@code grace}. */
   boolean idle(long end, long at, long grace) {
     return offset < 0 && idle.lasts(end, at, grace);

@@ -11,9 +11,29 @@ import java.util.stream.LongStream;
  *
  * @param at when, ms from 1970
  * @param probes in the order of their names
+ * @param ahead by how many ms the clock that tells {@code at} is ahead of the broker's, as messages
+ *     show; 0 if it is believed, {@link #UNSURE} while nothing shows whether it is right
  */
-public record Enrolment(long at, List<Probe> probes) {
+public record Enrolment(long at, List<Probe> probes, long ahead) {
   public static final WireType<Enrolment> TYPE = WireType.ofRecord(Enrolment.class);
+
+  /** Value of {@link #ahead}. */
+  public static final long UNSURE = -1;
+
+  /** A list by a clock that is believed. */
+  public Enrolment(long at, List<Probe> probes) {
+    this(at, probes, 0);
+  }
+
+  /** The same list, by a clock that may be ahead. */
+  public Enrolment doubted(long by) {
+    return new Enrolment(at, probes, by);
+  }
+
+  /** Whether its time is believed. */
+  public boolean isBelieved() {
+    return ahead == 0;
+  }
 
   /**
    * A probe and its partitions, by number.

@@ -1,8 +1,10 @@
 package io.weir.jobs.message;
 
+import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
 import java.io.IOException;
 import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.streaming.api.TimerService;
 import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 
@@ -10,26 +12,34 @@ import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
  * The timer by which a function that is keyed by probe checks whether the probe is still enrolled.
  */
 public final class EnrolmentCheck {
+  /** How long a probe that looks removed may take to be listed again. */
+  private static final long SURE_MS = 60_000;
+
   private final WakeUp timer;
+
+  /**
+   * When the probe was last listed, if it has looked removed since; ms from 1970. A probe also
+   * looks removed when the clock of the jobs' host leaps ahead: then Kafka's next list has it.
+   */
+  private final KeyedValue<Long> doubted;
 
   /**
    * When this attempt began, ms from 1970: while the jobs are down, no list of probes arrives. A
    * subtask with only removed probes receives nothing before their timers fire.
    */
-  private final long began;
+  private long began;
 
   /** Registers the timer in the function's state. */
   public EnrolmentCheck(RuntimeContext runtime) {
     timer = new WakeUp(runtime);
+    doubted = new KeyedValue<>(runtime, "doubted", LongSerializer.INSTANCE);
     began =
         ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
   }
 
   /** Checks the probe again after {@link Retired#AFTER_MS}, if it is not to be checked before. */
   public void again(TimerService timers) throws IOException {
-    if (!timer.isSet()) {
-      timer.set(timers, timers.currentProcessingTime() + Retired.AFTER_MS);
-    }
+    timer.setBy(timers, timers.currentProcessingTime() + Retired.AFTER_MS);
   }
 
   /**
@@ -39,11 +49,20 @@ public final class EnrolmentCheck {
    * @param listed when the probe was last listed as enrolled, ms from 1970
    */
   public boolean isRemoved(TimerService timers, long listed) throws IOException {
+    long now = timer.rang(timers);
+    began = Math.min(began, now); // the clock may have been set back
     long until = Math.max(listed, began) + Retired.AFTER_MS;
-    if (until <= timer.rang(timers)) {
+    Long before = doubted.get();
+    doubted.forget();
+    if (now < until) {
+      timer.set(timers, until);
+      return false;
+    }
+    if (before != null && before == listed) {
       return true;
     }
-    timer.set(timers, until);
+    doubted.keep(listed);
+    timer.set(timers, now + SURE_MS);
     return false;
   }
 }

@@ -13,7 +13,7 @@ public final class Idle {
    * whose state is gone, has then read the partition.
    */
   public boolean lasts(long newEnd, long at, long grace) {
-    if (newEnd != end) {
+    if (newEnd != end || at < since) { // the jobs' clock may have been set back
       end = newEnd;
       since = at;
     }

@@ -24,7 +24,8 @@ import org.apache.flink.core.memory.DataOutputView;
  * others for {@link #SILENT_MS}, as when its messages cannot be read.
  *
  * <p>After a start or a downtime of the jobs, the time stands still until a list has come, or some
- * seconds have passed since the first message. It never goes backwards.
+ * seconds have passed since the first message. It goes backwards only where the clock of the jobs'
+ * host does, by more than {@link #CLOCK_MS}: that clock was ahead until then.
  *
  * <p>It searches the partitions only when a message of the one furthest behind was read, that one
  * has fallen silent, or a list came, so that a message costs about the same for any number of them.
@@ -72,8 +73,13 @@ public final class StreamClock {
   /** Without a list for so long, the clock no longer relies on the last one. */
   private static final long LISTED_MS = 60_000;
 
-  /** Reading pauses where no message is read for longer. */
+  /**
+   * Reading pauses where no message is read for longer: in a backlog, and where the messages that
+   * are read have just come.
+   */
   private static final long PAUSE_MS = 1_000;
+
+  private static final long LIVE_PAUSE_MS = 10_000;
 
   /** Value of {@link #furthest}: no partition is behind. */
   private static final long NONE = Long.MAX_VALUE;
@@ -89,8 +95,11 @@ public final class StreamClock {
    */
   public static final long AHEAD_MS = 900_000;
 
-  /** How far the clock of an agent may be ahead of the broker's before its word is doubted. */
-  private static final long CLOCK_MS = 60_000;
+  /**
+   * How far the clock of an agent may be ahead of the broker's, or that of the jobs' host ahead of
+   * its own later word, before it is doubted.
+   */
+  public static final long CLOCK_MS = 60_000;
 
   /** The time; 0 before it is known. */
   private long time;
@@ -130,7 +139,8 @@ public final class StreamClock {
   /** Notes that a message was read, which the broker received at {@code appended}. */
   public void heard(String probe, int partition, long offset, long appended, long now) {
     long came = RawMessage.came(appended, now);
-    active += Math.max(0, Math.min(now - beat, PAUSE_MS));
+    long pause = now - came < BEHIND_MS ? LIVE_PAUSE_MS : PAUSE_MS;
+    active += Math.max(0, Math.min(now - beat, pause));
     beat = now;
     waitingUntil = Math.min(waitingUntil, now + FIRST_MS);
     long[] of = of(probe, partition);
@@ -202,7 +212,9 @@ public final class StreamClock {
    * message of a backlog would hide the downtime.
    */
   public long advance(long now) {
-    if (now - looked > 2 * BEHIND_MS) { // the jobs were away
+    if (now < looked - CLOCK_MS) {
+      setBack(now);
+    } else if (now - looked > 2 * BEHIND_MS) { // the jobs were away
       waitingSince = now;
       waitingUntil = now + START_MS;
     }
@@ -217,6 +229,18 @@ public final class StreamClock {
     }
     time = Math.max(time, Math.min(now, furthest));
     return time;
+  }
+
+  /** The clock of the jobs' host was ahead, and is right again. */
+  private void setBack(long now) {
+    if (time > now) {
+      time = 0; // it is not known yet
+    }
+    beat = Math.min(beat, now);
+    asked = Math.min(asked, now);
+    arrived = Math.min(arrived, now);
+    waitingSince = Math.min(waitingSince, now);
+    waitingUntil = Math.min(waitingUntil, now + START_MS);
   }
 
   /** Forgets the partitions of some probes. */

@@ -17,24 +17,23 @@ public final class WakeUp {
     timer = new KeyedValue<>(runtime, "timer", LongSerializer.INSTANCE);
   }
 
-  /** Whether it will ring. */
-  public boolean isSet() throws IOException {
-    return timer.get() != null;
-  }
-
   /** Sets the timer to a time, ms from 1970. */
   public void set(TimerService timers, long at) throws IOException {
     timer.keep(at);
     timers.registerProcessingTimeTimer(at);
   }
 
+  /** Sets the timer to a time, ms from 1970, unless it rings before that. */
+  public void setBy(TimerService timers, long at) throws IOException {
+    Long set = timer.get();
+    if (set == null || set > at) {
+      set(timers, at);
+    }
+  }
+
   /** Sets the timer to the next multiple of {@code stepMs}, unless it rings before that. */
   public void setNext(TimerService timers, long now, long stepMs) throws IOException {
-    long next = (now / stepMs + 1) * stepMs;
-    Long set = timer.get();
-    if (set == null || set > next) {
-      set(timers, next);
-    }
+    setBy(timers, (now / stepMs + 1) * stepMs);
   }
 
   /** Notes that the timer has fired; returns its time, ms from 1970. */

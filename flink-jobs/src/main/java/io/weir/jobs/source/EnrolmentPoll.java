@@ -104,10 +104,11 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     properties.setProperty("default.api.timeout.ms", Integer.toString(TIMEOUT_MS));
     properties.setProperty("request.timeout.ms", Integer.toString(TIMEOUT_MS / 2));
     boolean told = false;
+    ClockCheck clock = new ClockCheck();
     while (!Thread.currentThread().isInterrupted()) {
       try (Admin admin = Admin.create(properties)) {
         while (true) {
-          newest = ask(admin);
+          newest = clock.check(ask(admin), System.nanoTime() / 1_000_000);
           told = false;
           Thread.sleep(Math.max(500, everyMs / 2));
         }

@@ -100,7 +100,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
     long now = context.timerService().currentProcessingTime();
     parts.put(digest.bucket(), digest);
     minutesLeft.update(KEEP_MINUTES);
-    if (minuteAt.value() == null) {
+    if (!isSet(minuteAt, now + MINUTE_MS)) {
       minuteAt.update(now + MINUTE_MS);
       context.timerService().registerProcessingTimeTimer(now + MINUTE_MS);
     }
@@ -109,7 +109,7 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       if (all.size() == Buckets.COUNT) {
         merge(all, out);
       }
-    } else if (mergeAt.value() == null) {
+    } else if (!isSet(mergeAt, now + SETTLE_MS)) {
       mergeAt.update(now + SETTLE_MS);
       context.timerService().registerProcessingTimeTimer(now + SETTLE_MS);
     }
@@ -134,6 +134,11 @@ final class MergeFunction extends KeyedProcessFunction<String, Digest, TableRow>
       minuteAt.update(next);
       context.timerService().registerProcessingTimeTimer(next);
     }
+  }
+
+  /** Whether a timer is set, by a clock that was not ahead. */
+  private static boolean isSet(ValueState<Long> timer, long latest) throws IOException {
+    return timer.value() != null && timer.value() <= latest;
   }
 
   private void end(int bucket, Collector<TableRow> out) throws Exception {

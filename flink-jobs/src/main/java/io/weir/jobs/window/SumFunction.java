@@ -65,6 +65,13 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       this.began = began;
     }
 
+    /** Moves times that are ahead of the clock to it: it has been ahead and was set back. */
+    private void notAfter(long now) {
+      began = Math.min(began, now);
+      touched = Math.min(touched, now);
+      said = Math.min(said, now);
+    }
+
     private void fields(Fields fields) throws IOException {
       began = fields.of("began", began);
       touched = fields.of("touched", touched);
@@ -102,6 +109,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
       return;
     }
     Window window = state.get(() -> new Window(stride, now));
+    window.notAfter(now);
     MergeFunction.refuseOther(window.sums.stride(), stride);
     long start = Math.floorDiv(digest.window(), windowMs) * windowMs;
     long[] data = digest.data();
@@ -140,6 +148,7 @@ final class SumFunction extends KeyedProcessFunction<String, Digest, TableRow> {
     String key = context.getCurrentKey();
     long start = Long.parseLong(key.substring(0, key.indexOf('/')));
     window.timer = 0;
+    window.notAfter(now);
     look(key, window, start, now, out);
     if (!window.changed && ++window.idle > MergeFunction.KEEP_MINUTES) {
       state.forget();

@@ -285,6 +285,9 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
     for (Map.Entry<Long, WindowState> entry : ordered.entrySet()) {
       long start = entry.getKey();
       WindowState window = entry.getValue();
+      if (window.notAfter(now)) {
+        windows.put(start, window);
+      }
       int reported = progress.reported(start + windowMs);
       if (window.look.isDue(now, clock, reported, progress.turn())) {
         lookAt(start, window, ordered, known, clock, now, bucket, out);

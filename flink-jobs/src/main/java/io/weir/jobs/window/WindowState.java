@@ -57,6 +57,10 @@ final class WindowState {
       return at == 0 ? changed && ready : (changed || nowReported > reported) && now - at >= again;
     }
 
+    private void notAfter(long now) {
+      at = Math.min(at, now);
+    }
+
     void said(int nowReported, long now) {
       at = now;
       reported = nowReported;
@@ -241,6 +245,24 @@ final class WindowState {
       octets += log.said.late == all.late ? 0 : log.said.octets();
     }
     saidEntries = (int) (octets / OCTETS_OF_ENTRY);
+  }
+
+  /**
+   * Moves all times that are ahead of the clock to it: it has been ahead and was set back.
+   *
+   * @return whether there are any
+   */
+  boolean notAfter(long now) {
+    // Whenever a probe's digest is sent at a wrong time, all probes' digest is, too.
+    if (began <= now && touched <= now && all.at <= now) {
+      return false;
+    }
+    began = Math.min(began, now);
+    touched = Math.min(touched, now);
+    all.notAfter(now);
+    probes.values().forEach(log -> log.said.notAfter(now));
+    look = NOT_LOOKED;
+    return true;
   }
 
   /** Drops all data except that which the next window needs. */

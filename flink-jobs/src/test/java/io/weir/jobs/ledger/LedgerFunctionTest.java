@@ -72,9 +72,9 @@ class LedgerFunctionTest {
     lists(BASE + 5_000, BASE + 10_000, 1);
     assertEquals(List.of(), said());
     long removed = BASE + 5_000 + Retired.AFTER_MS;
-    rows.addAll(ledger.time(removed - 1));
-    assertEquals(List.of(), said());
     rows.addAll(ledger.time(removed));
+    assertEquals(List.of(), said(), "the clock may have leapt");
+    rows.addAll(ledger.time(removed + 60_000));
     assertEquals(List.of("0 " + LedgerState.CLOSING_MISSING.number() + " 1 5"), said());
     rows.addAll(ledger.time(removed + 4 * Retired.AFTER_MS));
     assertEquals(List.of(), said());

@@ -90,6 +90,19 @@ class StreamClockTest {
     assertTrue(advance(now) >= now, "goes on without the silent one");
   }
 
+  @Test
+  void nobodyWaitsLongerWhereAMessageComesEveryTenSeconds() {
+    live();
+    long now = BASE_MS + 20_000;
+    list(1, now - 16_000, now);
+    for (long waited = 0; waited <= 50_000; waited += 10_000) {
+      one(now + waited, now + waited);
+      assertEquals(BASE_MS, advance(now + waited));
+    }
+    one(now + 60_000, now + 60_000);
+    assertEquals(now + 60_000, advance(now + 60_000));
+  }
+
   /** A worker that sent nothing for long returns while others are still behind. */
   @Test
   void aWorkerThatReturnsIsWaitedFor() {
@@ -210,6 +223,21 @@ class StreamClockTest {
     assertEquals(0, advance(now));
     other(BASE_MS, now + 1_000);
     assertEquals(BASE_MS, advance(now + 1_000));
+  }
+
+  @Test
+  void theTimeGoesBackWithAClockThatWasAhead() {
+    live();
+    long ahead = BASE_MS + 1_000 * HOUR_MS;
+    list(0, BASE_MS, ahead);
+    assertEquals(ahead, advance(ahead));
+    long now = BASE_MS + 60_000;
+    list(0, now, now);
+    assertEquals(now, advance(now));
+    assertEquals(now, advance(now - 60_000), "a minute is nothing");
+    heard(now, now);
+    list(9, now, now + 20_000);
+    assertEquals(now, advance(now + 20_000), "a backlog is waited for as ever");
   }
 
   @Test
