@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -21,6 +22,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage import hours
+from weir.storage.rollup import TALKERS, roll_up
 
 ONLY_STORE = True
 LATE = 5000
@@ -196,6 +198,28 @@ def test_a_list_is_not_added_to_by_a_statement_that_a_killed_process_left(stack:
     assert store.rows(running) == [{"n": 0}]
     thread.join()
     assert store.rows("SELECT count() AS n, uniqExact(rank) AS ranks FROM talkers_daily") == [{"n": 2, "ranks": 2}]
+
+
+@pytest.mark.parametrize("table", ["talkers_daily", "national_talkers_daily"])
+def test_the_list_of_a_day_with_a_million_hosts_needs_no_room_for_all(
+    store: ClickHouse, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Such are days of a flood from random addresses."""
+    store.execute(
+        "INSERT INTO hosts_daily (day, probe, addr, sent_octets, sent_packets, flows_begun) SELECT"
+        f" '{day(EVENING)}', 'a', toIPv6(IPv4NumToString(toUInt32(4000 * number))), number, 1, 1 FROM numbers(1000000)"
+    )
+    execute = ClickHouse.execute
+
+    def bounded(self: ClickHouse, sql: str, **settings: Any) -> str:
+        bound = {"max_memory_usage": "500000000"} if f"INSERT INTO {table} " in sql else {}
+        return execute(self, sql, **settings, **bound)
+
+    monkeypatch.setattr(ClickHouse, "execute", bounded)
+    (rows,) = [rows for _, name, rows in roll_up(store, date.fromisoformat(day(EVENING))) if name == table]
+    assert TALKERS < rows <= TALKERS + 2 * (TALKERS // 10) + 1
+    sums = f"SELECT sum(hosts) AS hosts, sum(sent_octets) AS octets, max(rank) AS last FROM {table}"
+    assert store.rows(sums) == [{"hosts": 1_000_000, "octets": 499_999_500_000, "last": rows - 1}]
 
 
 def test_hourly_rows_stay_while_a_block_for_them_cannot_be_written(stack: LoneStore, store: ClickHouse) -> None:

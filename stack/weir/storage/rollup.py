@@ -16,6 +16,9 @@ from weir.storage.partitions import partitions
 #: largest by octets. A tenth as many are the largest by packets, and as many by flows.
 TALKERS = 10_000
 
+# A host's place needs no other host: without this frame, the engine would keep all of them in memory.
+_FRAME = "ROWS BETWEEN CURRENT ROW AND CURRENT ROW"
+
 # The largest hosts of a day and one row for all others: per probe, or over all if `probe` is not among the columns.
 _LIST_SQL = """
 INSERT INTO {{table}} (
@@ -32,13 +35,13 @@ SELECT
 FROM
 (
     SELECT *, NOT nobody AND (octets_place <= {{talkers}} OR packets_place <= {{others}} OR flows_place <= {{others}}) AS listed,
-        row_number() OVER ({partition} ORDER BY listed DESC, octets_place) AS place
+        row_number() OVER ({partition} ORDER BY listed DESC, octets_place {frame}) AS place
     FROM
     (
         SELECT *, addr = toIPv6('::') AS nobody,
-            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network) AS octets_place,
-            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), sp + rp DESC, addr, network) AS packets_place,
-            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), begun + received DESC, addr, network) AS flows_place
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), so + ro DESC, addr, network {frame}) AS octets_place,
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), sp + rp DESC, addr, network {frame}) AS packets_place,
+            row_number() OVER ({partition} ORDER BY addr = toIPv6('::'), begun + received DESC, addr, network {frame}) AS flows_place
         FROM
         (
             SELECT
@@ -71,6 +74,7 @@ def _lists_of_hosts(column: str, shown: str, grouped: str, total: str, each: str
         shown=shown,
         grouped=grouped,
         partition=f"PARTITION BY {each}" if each else "",
+        frame=_FRAME,
         by=f", {each}" if each else "",
         sums=", ".join(f"{total.format(count)} AS {name}" for name, count in _SUMS.items()),
     )
