@@ -66,7 +66,7 @@ public final class KnownRun {
   private boolean stopped;
 
   /** The epochs of the runs before it, the newest first; 0 for none. */
-  private final long[] before = new long[BEFORE];
+  private final long[] followed = new long[BEFORE];
 
   /** A run that may go on: its epoch, and the end and arrival of a message of it. */
   private long back;
@@ -134,17 +134,17 @@ public final class KnownRun {
       return;
     }
     int last = 0;
-    while (last < BEFORE - 1 && before[last] != begins) {
+    while (last < BEFORE - 1 && followed[last] != begins) {
       last++;
     }
-    System.arraycopy(before, 0, before, 1, last);
-    before[0] = epoch;
+    System.arraycopy(followed, 0, followed, 1, last);
+    followed[0] = epoch;
     back = 0;
   }
 
   /** Whether another run has followed the one with this epoch. */
   public boolean isBefore(long epochOf) {
-    return Arrays.stream(before).anyMatch(known -> known == epochOf);
+    return Arrays.stream(followed).anyMatch(known -> known == epochOf);
   }
 
   /** Its epoch, µs from 1970; 0 before the first message. */
@@ -175,7 +175,7 @@ public final class KnownRun {
     heard = fields.of("heard", heard);
     stopped = fields.of("stopped", stopped);
     for (int i = 0; i < BEFORE; i++) {
-      before[i] = fields.of("before" + i, before[i]);
+      followed[i] = fields.of("followed" + i, followed[i]);
     }
     back = fields.of("back", back);
     backUntil = fields.of("backUntil", backUntil);
