@@ -12,14 +12,14 @@ import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
  * The timer by which a function that is keyed by probe checks whether the probe is still enrolled.
  */
 public final class EnrolmentCheck {
-  /** How long a probe that looks removed may take to be listed again. */
-  private static final long SURE_MS = 60_000;
+  /** A check that comes so late comes after a leap of the clock. */
+  private static final long LATE_MS = 60_000;
 
   private final WakeUp timer;
 
   /**
-   * When the probe was last listed, if it has looked removed since; ms from 1970. A probe also
-   * looks removed when the clock of the jobs' host leaps ahead: then Kafka's next list has it.
+   * When the probe was last listed, if it has looked removed since a leap of the clock; ms from
+   * 1970. It is removed if it is still not listed {@link Retired#AFTER_MS} later.
    */
   private final KeyedValue<Long> doubted;
 
@@ -58,11 +58,11 @@ public final class EnrolmentCheck {
       timer.set(timers, until);
       return false;
     }
-    if (before != null && before == listed) {
+    if (now - until < LATE_MS || (before != null && before == listed)) {
       return true;
     }
     doubted.keep(listed);
-    timer.set(timers, now + SURE_MS);
+    timer.set(timers, now + Retired.AFTER_MS);
     return false;
   }
 }
