@@ -54,8 +54,13 @@ public final class KnownRun {
    */
   public static final long LATE_MS = 3_600_000;
 
-  /** For how long a run must go on until it returns. */
-  static final long ON_MS = 30_000;
+  /** A run goes on if its intervals advance as fast as its messages come, so often... */
+  static final int STEPS = 3;
+
+  /** ...each time for at least so long; it begins anew if they do not for so long. */
+  static final long STEP_MS = 10_000;
+
+  private static final long NO_STEP_MS = 60_000;
 
   /** How many epochs of runs that another one has followed are known. */
   static final int BEFORE = 4;
@@ -68,9 +73,10 @@ public final class KnownRun {
   /** The epochs of the runs before it, the newest first; 0 for none. */
   private final long[] followed = new long[BEFORE];
 
-  /** A run that may go on: its epoch, and the end and arrival of a message of it. */
+  /** A run that may go on: its epoch, its steps, and the end and arrival at the last one. */
   private long back;
 
+  private int backSteps;
   private long backUntil;
   private long backCame;
 
@@ -117,15 +123,14 @@ public final class KnownRun {
     long took = came - backCame;
     long on = end - backUntil;
     boolean same = epochOf == back;
-    if (same && took >= ON_MS && on >= took / 2 && on <= 2 * took) {
-      return true;
-    }
-    if (!same || took > 2 * ON_MS) {
+    boolean step = same && took >= STEP_MS && on >= took / 2 && on <= 2 * took;
+    if (step || !same || took > NO_STEP_MS) {
       back = epochOf;
+      backSteps = step ? backSteps + 1 : 0;
       backUntil = end;
       backCame = came;
     }
-    return false;
+    return same && backSteps >= STEPS;
   }
 
   /** Puts the epoch among those before, instead of the one that begins. */
@@ -178,6 +183,7 @@ public final class KnownRun {
       followed[i] = fields.of("followed" + i, followed[i]);
     }
     back = fields.of("back", back);
+    backSteps = fields.of("backSteps", backSteps);
     backUntil = fields.of("backUntil", backUntil);
     backCame = fields.of("backCame", backCame);
   }

@@ -111,7 +111,7 @@ class KnownRunTest {
     assertFalse(note(epoch, 30_000, SILENT + 1, true));
     assertFalse(note(epoch, 60_000, SILENT + 2, true));
     assertFalse(note(epoch, 20_000, SILENT + 40_000, false));
-    assertFalse(note(epoch, 30_000, SILENT + 80_000, false));
+    assertFalse(note(epoch, 60_000, SILENT + 80_000, false), "by chance");
     assertTrue(note(AHEAD + 1, 30_000, SILENT + 80_000, false), "another run");
   }
 
@@ -153,7 +153,8 @@ class KnownRunTest {
     long behind = 3 * HOUR;
     assertFalse(note(-behind, -behind, 20_000, false));
     assertFalse(note(-behind, -behind + 20_000, 40_000, false));
-    assertTrue(note(-behind, -behind + 30_000, 50_000, false));
+    assertFalse(note(-behind, -behind + 30_000, 50_000, false));
+    assertTrue(note(-behind, -behind + 40_000, 60_000, false));
   }
 
   @Test
