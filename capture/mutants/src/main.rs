@@ -168,7 +168,7 @@ fn main() -> Result<()> {
     report(&results, unfit.len(), &folder)
 }
 
-/// Prints the table, and writes the list of survivors.
+/// Writes the list of survivors, and prints the table; its last row is that of all.
 fn report(results: &Results, unfit: usize, folder: &Path) -> Result<()> {
     let mut rows: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for outcome in &results.outcomes {
@@ -181,16 +181,6 @@ fn report(results: &Results, unfit: usize, folder: &Path) -> Result<()> {
             rows.entry(row).or_default()[3] += count;
         }
     }
-    println!(
-        "\n| folder | drawn | killed | survived | not reached | equivalent | killed, % |\n|---|---:|---:|---:|---:|---:|---:|"
-    );
-    for (folder, [killed, survived, not_reached, equivalent]) in rows {
-        let of = killed + survived + not_reached;
-        let percent = if of == 0 { "".to_owned() } else { format!("{:.1}", 100.0 * killed as f64 / of as f64) };
-        let folder = folder.trim_start_matches('~');
-        let drawn = of + equivalent;
-        println!("| {folder} | {drawn} | {killed} | {survived} | {not_reached} | {equivalent} | {percent} |");
-    }
     println!("\nBesides, {unfit} drawn mutants do not compile behind a switch.");
     let mut left: Vec<&Outcome> = results.outcomes.iter().filter(|outcome| outcome.fate != Fate::Killed).collect();
     left.sort_by_key(|outcome| &outcome.mutant);
@@ -201,6 +191,16 @@ fn report(results: &Results, unfit: usize, folder: &Path) -> Result<()> {
     };
     std::fs::write(&path, left.iter().map(line).collect::<String>())?;
     println!("Survivors: {}; all: {}", path.display(), folder.join("results.json").display());
+    println!(
+        "\n| folder | drawn | killed | survived | not reached | equivalent | killed, % |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
+    for (folder, [killed, survived, not_reached, equivalent]) in rows {
+        let of = killed + survived + not_reached;
+        let percent = if of == 0 { "".to_owned() } else { format!("{:.1}", 100.0 * killed as f64 / of as f64) };
+        let folder = folder.trim_start_matches('~');
+        let drawn = of + equivalent;
+        println!("| {folder} | {drawn} | {killed} | {survived} | {not_reached} | {equivalent} | {percent} |");
+    }
     Ok(())
 }
 
