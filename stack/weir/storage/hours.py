@@ -44,8 +44,6 @@ _ENDED = ("dropping", "closed")
 _DROPPING = "drop/"
 #: Token of an hour whose hourly rows are being dropped.
 _CLOSING = "close"
-#: How often to look for a moment at which no record of a day is being inserted.
-_LOOKS = 5
 #: How often merges may remove parts that are being dropped.
 _MERGES = 5
 #: Followed by the hour: a block that could not be written stays until it can, along with those of other hours.
@@ -252,8 +250,8 @@ def finish(admin: ClickHouse, failed: dict[int, WeirError] | None = None) -> set
 @dataclass(frozen=True)
 class Newest:
     """The newest block of records of a day, by the engine's number, and the time at which it was the newest, in
-    milliseconds. A later insert has a higher number, and merges change nothing. The records of these blocks, and no others,
-    have stamps (`flows.late_at`) until that time."""
+    milliseconds. A later insert has a higher number, and merges change nothing. If it is still the newest block, the records of
+    these blocks, and no others, have stamps (`flows.late_at`) until that time."""
 
     block: int
     moment: int
@@ -261,16 +259,14 @@ class Newest:
 
 def newest(admin: ClickHouse, day: date) -> Newest:
     """The present state of a day of raw records. A record's stamp is the time at which its INSERT began: waits for those that are
-    under way."""
-    for _ in range(_LOOKS):
-        block, moment = _newest_block(admin, day), _now(admin)
-        wait_for_writers(admin)
-        if _newest_block(admin, day) == block:
-            return Newest(block, moment)
-    raise WeirError(f"more and more records of {day} arrive: its raw records stay until the next round", status=1)
+    under way, whose records make newer blocks."""
+    last = Newest(newest_block(admin, day), _now(admin))
+    wait_for_writers(admin)
+    return last
 
 
-def _newest_block(admin: ClickHouse, day: date) -> int:
+def newest_block(admin: ClickHouse, day: date) -> int:
+    """The number of the newest block of records of a day, 0 if it has none."""
     return max((part["newest"] for part in _parts(admin, day)), default=0)
 
 

@@ -164,7 +164,7 @@ def _rolled_up(admin: ClickHouse, day: date, now: float) -> hours.Newest:
         for _ in hours.roll_up(admin, now, day, all_now=True):
             pass
         # More may have arrived meanwhile.
-        if not hours.changed(admin, day) and hours.newest(admin, day).block == last.block:
+        if not hours.changed(admin, day) and hours.newest_block(admin, day) == last.block:
             return last
     raise WeirError(f"more and more records of {day} arrive: its raw records stay until the next round", status=1)
 
