@@ -154,12 +154,13 @@ final class TraceJobs {
       long ahead = 0;
       ClockCheck check = new ClockCheck();
       for (int i = 0; i < events.size(); i++) {
-        long nowAhead = clock.floorEntry(events.get(i).at()).getValue();
+        Event read = events.get(i);
+        long nowAhead = clock.floorEntry(read.at()).getValue();
         if (nowAhead != ahead) {
           ahead = nowAhead;
           job.leap();
         }
-        Event event = events.get(i).ahead(ahead).doubted(check, events.get(i).at());
+        Event event = read.ahead(ahead).doubted(check, read.at());
         if (restarts.contains(i) || (event.stop() == Stop.ORDERLY && event.downMs() == 0)) {
           job.restart(lines, event.parallelism());
         }
