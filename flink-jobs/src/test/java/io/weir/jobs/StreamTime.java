@@ -65,17 +65,11 @@ final class StreamTime {
       if (of.get(i) != null) {
         clock.read(of.get(i), read.get(i).at());
       } else if (read.get(i).stop() != null) {
-        clock.restart(read.get(i).at() + read.get(i).downMs());
+        clock.last = read.get(i).at() + read.get(i).downMs();
       }
       latest[i] = clock.time;
     }
     return latest;
-  }
-
-  /** The jobs begin to read again, and wait for every partition. */
-  private void restart(long at) {
-    last = at;
-    partitions.values().forEach(partition -> partition.read = reading);
   }
 
   private void read(Partition own, long now) {

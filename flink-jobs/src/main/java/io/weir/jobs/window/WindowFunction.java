@@ -376,7 +376,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       }
     }
     boolean said = false;
-    boolean probesChanged = false;
+    boolean probesOwed = false;
     for (Map.Entry<String, Log> probe : window.probes.entrySet()) {
       Log log = probe.getValue();
       if (!log.said.changed && (log.said.reported > 0 || log.said.at == 0)) {
@@ -384,11 +384,11 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
       }
       int complete = progress.complete(probe.getKey(), end) ? 1 : 0;
       if (complete == 0 && !waited && log.said.at == 0) {
-        probesChanged = true;
+        probesOwed = true;
         continue;
       }
       if (known.has(probe.getKey(), start / windowMs)) { // its flows are gone
-        probesChanged |= log.said.changed;
+        probesOwed |= log.said.changed;
         continue;
       }
       if (log.said.due(complete > 0 || waited, complete, now, AGAIN_MS)) {
@@ -402,7 +402,7 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         said = true;
       }
       look.again(log.said, complete, AGAIN_MS);
-      probesChanged |= log.said.changed;
+      probesOwed |= log.said.owes(complete);
     }
     boolean complete = progress.expected() > 0 && reported >= progress.expected();
     if (known.has("", start / windowMs)) {
@@ -432,7 +432,8 @@ final class WindowFunction extends KeyedProcessFunction<Integer, WindowMessage, 
         windows.put(end, after);
       }
     }
-    boolean allSaid = window.all.at != 0 && !window.all.changed && !probesChanged;
+    boolean owed = window.all.owes(known.has("", start / windowMs) ? 0 : reported);
+    boolean allSaid = window.all.at != 0 && !owed && !probesOwed;
     if ((far || allSaid) && !isOver(start, window, known)) {
       long until = ending.keptFrom(window.touched) + KEEP_MS;
       if (clock >= until) {

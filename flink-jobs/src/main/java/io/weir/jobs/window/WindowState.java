@@ -54,7 +54,12 @@ final class WindowState {
      * again} ms.
      */
     boolean due(boolean ready, int nowReported, long now, long again) {
-      return at == 0 ? changed && ready : (changed || nowReported > reported) && now - at >= again;
+      return at == 0 ? changed && ready : owes(nowReported) && now - at >= again;
+    }
+
+    /** Whether the digests sent lack data, or a probe that is complete by now. */
+    boolean owes(int nowReported) {
+      return changed || nowReported > reported;
     }
 
     private void notAfter(long now) {
@@ -205,7 +210,7 @@ final class WindowState {
 
     /** A digest with new data is sent again after {@code again} ms. */
     void again(Said said, int nowReported, long again) {
-      if (said.at != 0 && (said.changed || nowReported > said.reported)) {
+      if (said.at != 0 && said.owes(nowReported)) {
         at = Math.min(at, said.at + again);
       }
     }
