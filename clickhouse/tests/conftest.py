@@ -97,12 +97,18 @@ class Server:
         return self.ask(text, ok=True, **params).text.removesuffix("\n")  # type: ignore[arg-type]
 
 
-def start(data: Path, *arguments: str, memory: str = "1GiB", access: Path = FOLDER / "access.yaml") -> Server:
+def start(
+    data: Path,
+    *arguments: str,
+    memory: str = "1GiB",
+    access: Path = FOLDER / "access.yaml",
+    program: Path = FOLDER / "embedded/weir_clickhouse",
+) -> Server:
     """Start an embedded server on a free port; a user of `access` that is not in PASSWORDS has its name as password."""
     passwords = {name: PASSWORDS.get(name, name) for name in load(access, {}).users}
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WEIR_")}
     environment |= {f"WEIR_PASSWORD_{name.upper()}": password for name, password in passwords.items()}
-    command = [sys.executable, str(FOLDER / "embedded/weir_clickhouse"), "--data", str(data), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, str(program), "--data", str(data), "--listen", "127.0.0.1:0"]
     command += ["--access", str(access), "--memory", memory, *arguments]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
     assert process.stderr is not None

@@ -253,7 +253,7 @@ def listen() -> Iterator[Callable[..., Server]]:
         def begin(**limits: float) -> Server:
             access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
             engine: Any = SimpleNamespace(version="0", timezone="UTC")
-            listener = Listener(("127.0.0.1", 0), Front(engine, access, 4, 1 << 30, Limits(**limits)))  # type: ignore[arg-type]
+            listener = Listener(socket.create_server(("127.0.0.1", 0)), Front(engine, access, 4, 1 << 30, Limits(**limits)))  # type: ignore[arg-type]
             listener.prepare()
             thread = threading.Thread(target=listener.serve)
             thread.start()

@@ -45,6 +45,7 @@ _PLACES: dict[str, dict[str, str]] = {
     "flink.heap": {"flink -Xms": "{}", "flink -Xmx": "{}"},
     "flink.jobs": {"flink --jobs": "topn,indicators"},
     "flink.clickhouse_url": {"flink --clickhouse": "{}"},
+    "clickhouse.backups": {"clickhouse --backups": "{home}/{}"},
     "clickhouse.url": {
         "clickhouse": "not started",
         "flink --clickhouse": "{}",

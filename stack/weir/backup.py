@@ -10,6 +10,7 @@ copy replaces the store's tables.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -207,9 +208,23 @@ def _place(store: ClickHouse, directory: Path) -> str:
     root = Path(disks[0]["path"])
     absolute = directory.resolve()
     if not absolute.is_relative_to(root) or absolute == root:
-        raise WeirError(f"{absolute} is not on the server's disk '{DISK}'", hint=f"name a directory in {root}")
+        raise WeirError(
+            f"{absolute} is not on the server's disk '{DISK}'",
+            hint=f"name a directory in {root}, or another place for backups in weir.yaml (clickhouse: {{backups: …}})",
+        )
     path = str(absolute.relative_to(root)).replace("\\", "\\\\").replace("'", "\\'")
     return f"Disk('{DISK}', '{path}')"
+
+
+def _hand_over(store: ClickHouse, directory: Path) -> None:
+    """Give a backup that root has put in its place to the user as whom the store runs."""
+    if os.geteuid() or not _is_local(store) or not directory.is_dir():
+        return
+    owner = directory.parent.stat()
+    for _, _, files, folder in os.fwalk(directory):
+        os.fchown(folder, owner.st_uid, owner.st_gid)
+        for name in files:
+            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
 
 
 def _is_local(store: ClickHouse) -> bool:
@@ -277,6 +292,7 @@ def _write_manifest(store: ClickHouse, database: str, entries: list[Entry], jobs
 def _bring(store: ClickHouse, directory: Path, beside: str, stages: Stages) -> tuple[list[Entry], str]:
     """Restore into the database `beside` and verify it; returns the manifest, and the checksum of the jobs' state."""
     place = _place(store, directory)
+    _hand_over(store, directory)
     store.execute(f"CREATE DATABASE {beside} ENGINE = Atomic", database="")
     try:
         store.execute(f"RESTORE TABLE {store.database}.{MANIFEST} AS {beside}.{MANIFEST} FROM {place}", database="")

@@ -73,11 +73,14 @@ class Flink(_Part):
 
 
 class ClickHouse(_Part):
-    """The store. If `url` is set, the stack uses that server and starts none."""
+    """The store. If `url` is set, the stack uses that server and starts none. backups: the only place where the
+    embedded store may write besides its data; `backups` beside the data if empty.
+    """
 
     url: str = ""
     cluster: str = ""
     access: str = ""
+    backups: str = ""
     database: str = "weir"
     memory: str = "1500MiB"
 
@@ -164,9 +167,11 @@ class Stack:
         self.flink_jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
 
     def prepare(self) -> None:
-        """Create the folders."""
+        """Create the folders. What this process makes from now on belongs to its user alone."""
+        os.umask(0o077)
         for folder in (self.data, self.logs, self.run):
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
 
     def secret(self, name: str) -> str:
         """The secret of that name, generated at the first call."""
@@ -205,6 +210,11 @@ class Stack:
     def brokers(self) -> str:
         """Kafka's bootstrap address."""
         return self.config.kafka.brokers or f"127.0.0.1:{self.config.ports.kafka}"
+
+    @property
+    def backups(self) -> Path:
+        """Where the embedded store keeps backups."""
+        return Path(self.config.clickhouse.backups or self.home / "backups").expanduser().absolute()
 
     @property
     def clickhouse_url(self) -> str:

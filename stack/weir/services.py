@@ -142,6 +142,8 @@ def _clickhouse(stack: Stack) -> Service:
             "weir_clickhouse",
             "--data",
             str(stack.data / "clickhouse"),
+            "--backups",
+            str(stack.backups),
             "--listen",
             f"127.0.0.1:{stack.config.ports.clickhouse}",
             "--access",

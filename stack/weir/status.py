@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
+import httpx
 from rich.table import Table
 
 from weir import kafka
@@ -63,6 +66,25 @@ def table(rows: list[ServiceStatus]) -> Table:
             style="" if row.state == "well" else "red",
         )
     return drawn
+
+
+def walls(stack: Stack) -> dict[str, bool]:
+    """Whether each wall around the embedded store's engine holds; empty for another server, or if it does not answer."""
+    if stack.config.clickhouse.url:
+        return {}
+    with suppress(httpx.HTTPError):
+        text = httpx.get(f"{stack.clickhouse_url}/metrics", timeout=5).text
+        found = re.findall(r'^weir_clickhouse_wall\{wall="(\w+)"\} (\S+)', text, re.MULTILINE)
+        return {name: float(holds) > 0 for name, holds in found}
+    return {}
+
+
+def told(held: dict[str, bool]) -> str:
+    """One line on the walls."""
+    missing = [name for name, holds in held.items() if not holds]
+    if not missing:
+        return f"the store's engine is walled in: {', '.join(held)}"
+    return f"the store's engine is NOT walled in by: {', '.join(missing)} (docs/how-to/secure.md says why)"
 
 
 def _span(seconds: int) -> str:

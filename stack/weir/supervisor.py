@@ -127,7 +127,7 @@ class Supervisor:
         parts = [
             f"[unix_http_server]\nfile={self.socket}\nchmod=0700",
             f"[supervisord]\nlogfile={logs}/supervisor.log\nlogfile_maxbytes=5MB\nlogfile_backups=1\n"
-            f"pidfile={self.stack.run}/supervisord.pid\nchildlogdir={logs}\nminfds=4096",
+            f"pidfile={self.stack.run}/supervisord.pid\nchildlogdir={logs}\nminfds=4096\numask=077",
             "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface",
         ]
         for service in services:

@@ -4,6 +4,8 @@ and nothing that would make retention drop more or a removal wait.
 
 from __future__ import annotations
 
+import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,6 +53,14 @@ def kill(*_: object, **__: object) -> None:
     raise Killed
 
 
+@pytest.fixture
+def place(stack: LoneStore) -> Iterator[Path]:
+    """A folder for the backups of one test, where the store may write."""
+    folder = stack.stack.backups / secrets.token_hex(4)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def killed_backup(stack: LoneStore, folder: Path, stages: Stages) -> None:
     """A backup that ends without cleaning up while it counts."""
     with (
@@ -67,9 +77,9 @@ def databases(store: ClickHouse) -> set[str]:
 
 
 def test_retention_drops_the_snapshot_of_a_killed_backup(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+    stack: LoneStore, store: ClickHouse, stages: Stages, place: Path
 ) -> None:
-    killed_backup(stack, tmp_path / "killed", stages)
+    killed_backup(stack, place / "killed", stages)
     assert databases(store) == {"weir_snapshot"}
     with snapshot.alone(stack.stack):
         keep(stack, store, NOW)
@@ -83,29 +93,29 @@ def test_retention_drops_the_snapshot_of_a_killed_backup(
 
 
 def test_a_removal_does_not_wait_for_a_snapshot(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+    stack: LoneStore, store: ClickHouse, stages: Stages, place: Path
 ) -> None:
     """Merges of its tables are stopped, so that no removal from them would end."""
-    killed_backup(stack, tmp_path / "killed", stages)
+    killed_backup(stack, place / "killed", stages)
     impatient, wanted = connect(stack.stack, "admin", patience=30), forget.network("10.0.0.1")
     forget.forget(impatient, wanted, stages, forget.search(impatient, wanted, stages))
     assert store.rows("SELECT count() AS n FROM flows") == [{"n": 0}]
 
 
 def test_of_two_backups_at_once_the_second_is_refused(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
+    stack: LoneStore, store: ClickHouse, stages: Stages, place: Path
 ) -> None:
     count = backup._count
 
     def meanwhile(*given: object) -> list[backup.Entry]:
         one_more = mock.patch.object(backup, "_count", count)
         with one_more, pytest.raises(WeirError, match="another backup or restore"):
-            backup.backup(stack.stack, tmp_path / "second", stages, pause=False)
+            backup.backup(stack.stack, place / "second", stages, pause=False)
         return count(*given)  # type: ignore[arg-type]
 
     with mock.patch.object(backup, "_count", meanwhile):
-        backup.backup(stack.stack, tmp_path / "first", stages, pause=False)
-    backup.restore(stack.stack, tmp_path / "first", stages, check=True)
+        backup.backup(stack.stack, place / "first", stages, pause=False)
+    backup.restore(stack.stack, place / "first", stages, check=True)
 
 
 def interrupt() -> None:
@@ -124,18 +134,18 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
     stack: LoneStore,
     store: ClickHouse,
     stages: Stages,
-    tmp_path: Path,
+    place: Path,
     how: Callable[[str], None],
     error: type[BaseException],
 ) -> None:
     """Ctrl-C after all tables changed places, and a kill in the middle."""
-    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    backup.backup(stack.stack, place / "whole", stages, pause=False)
     store.execute(flows(EVENING + 3600, 300))
     list(hours.roll_up(store, all_now=True))
 
     def restore(how: Callable[[str], None]) -> None:
         with before_each_statement(how), pytest.raises(error):
-            backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
+            backup.restore(stack.stack, place / "whole", stages, force=True)
 
     if error is Killed:
         with mock.patch.object(backup, "_settle"), mock.patch.object(snapshot, "drop"):
@@ -144,7 +154,7 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
             lambda: keep(stack, store, NOW),
             lambda: list(hours.roll_up(store, all_now=True)),
             lambda: forget.search(store, forget.network("10.9.9.9"), stages),
-            lambda: backup.backup(stack.stack, tmp_path / "more", stages, pause=False),
+            lambda: backup.backup(stack.stack, place / "more", stages, pause=False),
         ]
         for refused in refusals:
             with pytest.raises(WeirError, match="a restore was interrupted"):
@@ -164,10 +174,10 @@ def test_a_restore_that_is_interrupted_leaves_the_store_as_it_was(
     ("state", "rows"), [("is put", 100), ("waits", 110), ("is not in the backup", 110), ("is not noted yet", 110)]
 )
 def test_a_restore_that_is_killed_is_completed_or_undone(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, state: str, rows: int
+    stack: LoneStore, store: ClickHouse, stages: Stages, place: Path, state: str, rows: int
 ) -> None:
     """As the jobs' state is: tables and offsets are of one moment. Killed at its end, or before it notes its tables."""
-    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+    backup.backup(stack.stack, place / "whole", stages, pause=False)
     store.execute(flows(EVENING + 3600, 10))
     at = "INSERT INTO" if state == "is not noted yet" else "DROP TABLE"
     with (
@@ -176,7 +186,7 @@ def test_a_restore_that_is_killed_is_completed_or_undone(
         before_each_statement(once(f"{at} weir_restore.originals", kill)),
         pytest.raises(Killed),
     ):
-        backup.restore(stack.stack, tmp_path / "whole", stages, force=True)
+        backup.restore(stack.stack, place / "whole", stages, force=True)
     if state in ("is put", "waits"):
         store.execute(f"INSERT INTO weir_restore.originals VALUES ('', '', '{backup._WITH_STATE}')", database="")
     with mock.patch.object(jobs_state, "waits", return_value=state == "waits"):
@@ -186,16 +196,14 @@ def test_a_restore_that_is_killed_is_completed_or_undone(
     assert databases(store) == set()
 
 
-def test_a_restore_waits_for_a_round_by_hand(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path
-) -> None:
-    backup.backup(stack.stack, tmp_path / "whole", stages, pause=False)
+def test_a_restore_waits_for_a_round_by_hand(stack: LoneStore, store: ClickHouse, stages: Stages, place: Path) -> None:
+    backup.backup(stack.stack, place / "whole", stages, pause=False)
     store.execute(flows(EVENING + 3600, 10))
     with ThreadPoolExecutor(1) as others:
         restored: list[Future[object]] = []
 
         def begin() -> None:
-            restored.append(others.submit(backup.restore, stack.stack, tmp_path / "whole", stages, force=True))
+            restored.append(others.submit(backup.restore, stack.stack, place / "whole", stages, force=True))
             with pytest.raises(TimeoutError):
                 restored[0].result(5)
 
@@ -215,14 +223,14 @@ def test_a_restore_waits_for_a_round_by_hand(
     ids=["before", "after"],
 )
 def test_hourly_rows_whose_writing_broke_off_are_restored_once(
-    stack: LoneStore, store: ClickHouse, stages: Stages, tmp_path: Path, how: Callable[[str], None]
+    stack: LoneStore, store: ClickHouse, stages: Stages, place: Path, how: Callable[[str], None]
 ) -> None:
     """The service is killed around the statement that writes a block of them, and a backup is made before it goes on."""
     store.execute(flows(EVENING + 3600, 300))
     with before_each_statement(how), pytest.raises(Killed):
         list(hours.roll_up(store, all_now=True))
-    backup.backup(stack.stack, tmp_path / "killed", stages, pause=False)
-    backup.restore(stack.stack, tmp_path / "killed", stages, force=True)
+    backup.backup(stack.stack, place / "killed", stages, pause=False)
+    backup.restore(stack.stack, place / "killed", stages, force=True)
     list(hours.roll_up(store, all_now=True))
     raw = store.rows("SELECT probe, count() AS n, sum(fwd_octets) AS octets FROM flows GROUP BY probe ORDER BY probe")
     assert sum(row["n"] for row in raw) == 400

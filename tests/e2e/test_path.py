@@ -89,3 +89,11 @@ def test_public_captures_are_stored_to_the_packet(stack: RunningStack, shared: P
         if (stored["packets"], stored["octets"]) != expected:
             differences.append(f"{line}; {summaries[probe]}")
     assert not differences, "\n".join(differences)
+
+
+def test_nobody_else_reads_what_the_stack_keeps(stack: RunningStack) -> None:
+    for name in ("data", "logs", "run", "secrets", "backups"):
+        assert (stack.home / name).stat().st_mode & 0o077 == 0, name
+    files = [path for name in ("data", "secrets") for path in (stack.home / name).rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert not [path for path in files if path.exists() and path.stat().st_mode & 0o007]

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -57,7 +58,12 @@ def _parser() -> argparse.ArgumentParser:
         "--listen", default="127.0.0.1:8123", metavar="HOST:PORT", help="default 127.0.0.1:8123; port 0: any free"
     )
     parser.add_argument("--access", type=Path, required=True, metavar="FILE", help="access.yaml: roles and users")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML)")
+    parser.add_argument(
+        "--backups", type=Path, metavar="DIR", help="where BACKUP writes and RESTORE reads; default: `backups` beside the data"
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML); the disks in it are writable"
+    )
     parser.add_argument("--memory", type=_octets, default=2 << 30, metavar="SIZE", help="limit of the engine's memory (2GiB)")
     parser.add_argument("--max-queries", type=_positive, default=32, metavar="N", help="statements at once (32)")
     parser.add_argument("--max-body", type=_octets, default=16 << 30, metavar="SIZE", help="largest request body (16GiB)")
@@ -140,6 +146,25 @@ def _tables_md(arguments: list[str]) -> int:
     return 0
 
 
+def _further(file: Path | None) -> str:
+    """The elements of a further configuration; '' without one. Raises OSError."""
+    if file is None:
+        return ""
+    inner = re.search(r"<(clickhouse|yandex)>(.*)</\1>", file.read_text(encoding="utf-8"), re.DOTALL)
+    if inner is None:
+        raise OSError(f"{file}: no element <clickhouse> in it")
+    return inner[2]
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises OSError."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    both = family == socket.AF_INET6 and address[0] == "::"
+    listening = socket.create_server(address[:2], family=family, backlog=256, dualstack_ipv6=both)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     # The engine reads its time zone here; all times of Weir are UTC.
     os.environ["TZ"] = "UTC"
@@ -148,29 +173,49 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         _say(f"--listen: not HOST:PORT: {options.listen}")
         return 2
 
+    from weir_clickhouse import walls
     from weir_clickhouse.access import AccessError, load
+
+    data = options.data.resolve()
+    backups = (options.backups or data.parent / "backups").resolve()
+    try:
+        access = load(options.access, passwords)
+        config = _further(options.config)
+        for folder in (data, backups):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (AccessError, OSError) as error:
+        _say(str(error))
+        return 2
+    for name in (name for name, known in access.hashes.items() if not known):
+        _say(f"user {name} is disabled: WEIR_PASSWORD_{name.upper()} is not set")
+    try:
+        # The port first: it is the cheaper question, and behind the walls none can be asked for.
+        listening = _listen(host.strip("[]"), int(port))
+    except OSError as error:
+        _say(f"cannot listen on {options.listen}: {error.strerror or error}")
+        return 2
+    try:
+        # Before the engine is loaded: its library starts threads, and walls bind those of later.
+        held = walls.raise_walls([data, backups, *walls.disks(config)])
+    except walls.WallError as error:
+        _say(str(error))
+        return 2
+
+    # The folder that it began in may be behind the walls. The engine's library writes into TMPDIR as it is loaded.
+    os.chdir(data)
+    own = data / "front/tmp"
+    own.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = str(own)
+
     from weir_clickhouse.engine import Engine, EngineBusy
     from weir_clickhouse.errors import ServerError
     from weir_clickhouse.front import Front
     from weir_clickhouse.server import Server
 
-    try:
-        access = load(options.access, passwords)
-    except (AccessError, OSError) as error:
-        _say(str(error))
-        return 2
-    for name in (name for name, password in access.passwords.items() if not password):
-        _say(f"user {name} is disabled: WEIR_PASSWORD_{name.upper()} is not set")
-
-    engine = Engine(options.data, access, memory=options.memory, threads=options.max_queries, config=options.config)
-    front = Front(engine, access, options.max_queries, options.max_body)
-    server = Server((host.strip("[]"), int(port)), front)
-    try:
-        # The port first: it is the cheaper question.
-        server.prepare()
-    except OSError as error:
-        _say(f"cannot listen on {options.listen}: {getattr(error, 'strerror', None) or error}")
-        return 2
+    engine = Engine(data, backups, access, memory=options.memory, threads=options.max_queries, config=config)
+    front = Front(engine, access, options.max_queries, options.max_body, walls=held)
+    server = Server(listening, front)
+    server.prepare()
     try:
         engine.start()
     except (EngineBusy, OSError, ServerError) as error:
@@ -184,6 +229,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     threading.Thread(target=server.serve, name="http", daemon=True).start()
     bound = server.bind_addr
     _say(f"ClickHouse {engine.version} (chDB) listens on http://{bound[0]}:{bound[1]}, data in {engine.directory}")
+    _say(f"second wall: {held.told()}")
     stop.wait()
     _say("stopping")
     if not front.drain(options.stop_timeout):

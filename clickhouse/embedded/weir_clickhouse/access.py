@@ -24,11 +24,11 @@ from .quotas import RESOURCES, Quota
 from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
 from .statement import READS, SESSION, Statement
 
-#: Rights of an administrator of the embedded engine: all except opening the machine's files and running code, which ALL would
-#: include.
+#: Rights of an administrator of the embedded engine: all except opening the machine's files, reaching other machines and
+#: running code, which ALL would include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
-    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, URL, S3, REMOTE, MYSQL, POSTGRES, DISK"
+    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, DISK"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)")
@@ -212,17 +212,17 @@ class User:
 
 @dataclass(frozen=True)
 class Access:
-    """All of access.yaml, and the users' passwords."""
+    """All of access.yaml, and the SHA-256 of each user's password in hexadecimal; empty for one without a password."""
 
     database: str | None
     roles: Mapping[str, Role]
     users: Mapping[str, User]
-    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def authenticate(self, name: str, password: str, peer: str) -> User:
         """The user of this name and password, coming from the address `peer`; raises error 516."""
-        user, known = self.users.get(name), self.passwords.get(name)
-        right = hmac.compare_digest((known or "").encode(), password.encode(errors="surrogateescape"))
+        user, known = self.users.get(name), self.hashes.get(name)
+        right = hmac.compare_digest(known or "", _hash(password))
         if user is None or not known or not right or not _from(user, peer):
             raise ServerError(
                 516,
@@ -272,7 +272,11 @@ def load(path: Path, environment: Mapping[str, str]) -> Access:
             role = replace(role, user=name, customers=tuple(customers))
         users[name] = User(name, role, networks)
     passwords = {name: environment.get(f"WEIR_PASSWORD_{name.upper()}", "") for name in users}
-    return Access(database, roles, users, passwords)
+    return Access(database, roles, users, {name: _hash(password) if password else "" for name, password in passwords.items()})
+
+
+def _hash(password: str) -> str:
+    return hashlib.sha256(password.encode(errors="surrogateescape")).hexdigest()
 
 
 def _mapping(where: str, value: Any) -> list[tuple[str, Any]]:
@@ -422,9 +426,9 @@ def access_sql(access: Access) -> str:
         lines.append(f"CREATE QUOTA OR REPLACE {name} KEYED BY user_name {', '.join(intervals)} TO {name};")
     lines.append("")
     for user in access.users.values():
-        password = access.passwords.get(user.name)
-        if password:
-            login = f" IDENTIFIED WITH sha256_hash BY '{hashlib.sha256(password.encode()).hexdigest()}'"
+        known = access.hashes.get(user.name)
+        if known:
+            login = f" IDENTIFIED WITH sha256_hash BY '{known}'"
             login += " HOST " + (", ".join(f"IP '{network}'" for network in user.networks) or "ANY")
         else:
             login = " HOST NONE"

@@ -78,12 +78,13 @@ class Written:
 class Engine:
     """The engine over one directory. `start` opens it, `stop` closes it; the directory is locked in between."""
 
-    def __init__(self, directory: Path, access: Access, *, memory: int, threads: int, config: Path | None = None) -> None:
-        """directory: created if absent. memory: bound of the engine, octets. threads: concurrent queries.
+    def __init__(self, directory: Path, backups: Path, access: Access, *, memory: int, threads: int, config: str = "") -> None:
+        """directory, backups: for data and for backups, created if absent. memory: bound of the engine, octets. threads:
+        concurrent queries.
 
-        config: a further configuration file of ClickHouse (XML), for storage policies and the like.
+        config: elements of a further ClickHouse configuration (XML), for storage policies and the like.
         """
-        self.directory = directory.resolve()
+        self.directory, self.backups = directory.resolve(), backups.resolve()
         self._access, self._memory, self._threads, self._config = access, memory, threads, config
         self._front = self.directory / "front"
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="query")
@@ -193,23 +194,15 @@ class Engine:
         cores = os.cpu_count() or 1
         front = escape(str(self._front))
         log = "<partition_by>toYYYYMMDD(event_date)</partition_by><ttl>event_date + INTERVAL 2 DAY DELETE</ttl><flush_interval_milliseconds>10000</flush_interval_milliseconds>"
-        further = ""
-        if self._config is not None:
-            text = self._config.read_text(encoding="utf-8")
-            inner = re.search(r"<(clickhouse|yandex)>(.*)</\1>", text, re.DOTALL)
-            if inner is None:
-                raise ServerError(36, f"{self._config}: no element <clickhouse> in it")
-            further = inner[2]
         return (
             "<clickhouse>\n"
             f"<users_config>{front}/users.xml</users_config>\n"
             f"<user_files_path>{front}/user_files/</user_files_path>\n"
             f"<format_schema_path>{front}/format_schemas/</format_schema_path>\n"
             "<timezone>UTC</timezone>\n"
-            # Backups go where the administrator says, as far as this process may write.
             "<backups><allowed_disk>backups</allowed_disk></backups>\n"
-            "<storage_configuration><disks><backups><type>local</type><path>/</path><skip_access_check>true</skip_access_check>"
-            "</backups></disks></storage_configuration>\n"
+            f"<storage_configuration><disks><backups><type>local</type><path>{escape(str(self.backups))}/</path>"
+            "<skip_access_check>true</skip_access_check></backups></disks></storage_configuration>\n"
             f"<max_server_memory_usage>{self._memory}</max_server_memory_usage>\n"
             f"<background_pool_size>{max(2, cores)}</background_pool_size>\n"
             "<background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>\n"
@@ -225,7 +218,7 @@ class Engine:
             "</merge_tree>\n"
             f"<query_log><database>system</database><table>query_log</table>{log}</query_log>\n"
             f"<part_log><database>system</database><table>part_log</table>{log}</part_log>\n"
-            f"{further}</clickhouse>\n"
+            f"{self._config}</clickhouse>\n"
         )
 
     # -- connections -------------------------------------------------------------------------------------------------

@@ -16,12 +16,13 @@ from .engine import Engine
 from .errors import ServerError
 from .quotas import Quotas
 from .sessions import Sessions
+from .walls import Walls
 
 
 @dataclass
 class Front:
     """State shared by all requests. concurrent: maximum statements at the same time; largest_body: octets, as sent and as
-    decompressed.
+    decompressed. walls: those around this process.
 
     A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says otherwise, so
     readers never block inserts.
@@ -35,12 +36,15 @@ class Front:
     sessions: Sessions = field(default_factory=Sessions)
     quotas: Quotas = field(default_factory=Quotas)
     stopping: bool = False
+    walls: Walls = field(default_factory=Walls)
     _running: int = 0
     _reading: int = 0
     _of_user: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
+        for name, what in self.walls.named().items():
+            metrics.walls.labels(name).set(bool(what))
         self.sizes = metrics.Sizes(
             lambda: self.engine.admin_rows(
                 "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"

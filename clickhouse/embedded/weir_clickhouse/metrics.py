@@ -46,6 +46,12 @@ disk = Gauge(
 )
 disk_free = Gauge("weir_clickhouse_disk_free_octets", "Octets free on the file system of the data", registry=registry)
 rows_stored = Gauge("weir_clickhouse_stored_rows", "Rows in active parts, by database", ["database"], registry=registry)
+walls = Gauge(
+    "weir_clickhouse_wall",
+    "1 if the engine is held by this wall: user (of its own), files, network, calls (of the kernel); 0 if not",
+    ["wall"],
+    registry=registry,
+)
 
 _process = psutil.Process(os.getpid())
 

@@ -26,11 +26,16 @@ class Server(cheroot.server.HTTPServer):
     requests: Any
     _connections: Any
 
-    def __init__(self, address: tuple[str, int], front: Front) -> None:
+    def __init__(self, listening: socket.socket, front: Front) -> None:
+        """listening: behind the walls no socket can be made."""
         super().__init__(
-            address, Gateway, minthreads=front.concurrent + 8, maxthreads=front.concurrent + 8, server_name="ClickHouse"
+            listening.getsockname()[:2],
+            Gateway,
+            minthreads=front.concurrent + 8,
+            maxthreads=front.concurrent + 8,
+            server_name="ClickHouse",
         )
-        self.front = front
+        self.front, self._listening = front, listening
         self.max_request_header_size = 1 << 20
         self.timeout = front.limits.idle
         self.request_queue_size = 256
@@ -41,6 +46,11 @@ class Server(cheroot.server.HTTPServer):
         super().prepare()
         self._connections._selector.close()
         self._connections = self.waiting = Waiting(self, self.front.limits)
+
+    def bind(self, *_: int) -> socket.socket:
+        """Take the socket that listens already."""
+        self.socket = self._listening
+        return self._listening
 
     @property
     def can_add_keepalive_connection(self) -> bool:

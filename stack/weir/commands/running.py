@@ -95,7 +95,7 @@ def down() -> None:
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk. The exit status is
+    """Show each service: state, port, memory, lag; the ledger's last minute; open alerts; the disk; the store's walls. The exit status is
     1 if a service is not healthy.
 
     Example: weir status
@@ -111,6 +111,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         opened = alerts.counts(alerts.read(store, since=None))
         with contextlib.suppress(WeirError):  # A remote server may refuse this stack's administrator.
             stored = forecast.survey(stack, connect(stack, "admin"))
+    held = statuses.walls(stack)
     all_well = all(row.state == "well" for row in rows)
     if as_json:
         shown = {
@@ -118,6 +119,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             "ledger_last_minute": minute,
             "alerts_open": opened,
             "storage": stored.as_json() if stored else None,
+            "walls": held,
         }
         print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
@@ -143,6 +145,10 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         )
         for text in filter(None, (stored.law_says(), stored.beyond_says())):
             console.print(text, style="yellow", highlight=False, soft_wrap=True)
+    if held:
+        console.print(
+            statuses.told(held), style="" if all(held.values()) else "yellow", highlight=False, soft_wrap=True
+        )
     raise typer.Exit(0 if all_well else 1)
 
 
