@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from harness import RunningStack, eventually
 from public_captures import chosen_captures, ip_volume
 from weir.demo_traffic import write_capture
@@ -97,3 +99,11 @@ def test_nobody_else_reads_what_the_stack_keeps(stack: RunningStack) -> None:
     files = [path for name in ("data", "secrets") for path in (stack.home / name).rglob("*") if path.is_file()]
     assert len(files) > 20
     assert not [path for path in files if path.exists() and path.stat().st_mode & 0o007]
+
+
+def test_the_jobs_run_no_programs_for_others(stack: RunningStack) -> None:
+    url = stack.stack.flink_url
+    assert httpx.get(f"{url}/jobs/overview").status_code == 200
+    answer = httpx.post(f"{url}/jars/upload", files={"jarfile": ("x.jar", b"PK", "application/x-java-archive")})
+    assert answer.status_code >= 400, answer.text
+    assert not list(stack.home.rglob("*x.jar"))

@@ -19,6 +19,7 @@ import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
+import org.apache.flink.configuration.WebOptions;
 import org.apache.flink.core.execution.RecoveryClaimMode;
 import org.apache.flink.streaming.api.environment.LocalStreamEnvironment;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -125,6 +126,8 @@ public final class WeirJobs {
     configuration.set(RestOptions.BIND_ADDRESS, options.listen);
     configuration.set(RestOptions.PORT, options.restPort);
     configuration.set(RestOptions.BIND_PORT, Integer.toString(options.restPort));
+    // Whoever reaches the port must not run programs here.
+    configuration.set(WebOptions.SUBMIT_ENABLE, false);
     configuration.setString("metrics.reporters", "prometheus");
     configuration.setString(
         "metrics.reporter.prometheus.factory.class",
