@@ -125,6 +125,7 @@ def on_cluster(statement: str, name: str) -> str:
         r"CREATE USER IF NOT EXISTS \w+",
         r"CREATE ROW POLICY OR REPLACE \w+",
         r"ALTER USER \w+",
+        r"DROP USER IF EXISTS `[^`]+`",
         r"GRANT",
         r"REVOKE",
     )

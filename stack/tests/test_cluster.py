@@ -83,6 +83,11 @@ class Heard:
         self.sql.append(sql)
         return ""
 
+    def rows(self, sql: str, **_: object) -> list[dict[str, str]]:
+        """The users that Weir made before."""
+        assert "system.role_grants" in sql
+        return [{"user": name} for name in ("admin", "analyst", "one_who_left")]
+
 
 def test_users_are_made_on_every_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_HOME", str(tmp_path))
@@ -91,6 +96,10 @@ def test_users_are_made_on_every_node(tmp_path: Path, monkeypatch: pytest.Monkey
     apply_access(stack, heard)  # type: ignore[arg-type]
     assert heard.sql
     assert all("ON CLUSTER 'c'" in statement for statement in heard.sql)
+    assert [sql for sql in heard.sql if sql.startswith("DROP USER")] == [
+        "DROP USER IF EXISTS `one_who_left` ON CLUSTER 'c'"
+    ]
+    assert any(re.match(r"REVOKE .*weir_admin.* FROM analyst", sql) for sql in heard.sql)
     with pytest.raises(ValueError, match="not a statement on access"):
         on_cluster("SELECT 1", "c")
 

@@ -195,16 +195,20 @@ class Stack:
         return Path(self.config.clickhouse.access or CHECKOUT / "clickhouse/access.yaml").absolute()
 
     @property
-    def passwords(self) -> dict[str, str]:
-        """Environment variables that pass the store the passwords of the users of its access file.
+    def users(self) -> list[str]:
+        """The users of the store's access file.
 
         Raises WeirError if the file names no users; the store itself reports any other error in it.
         """
         try:
-            users = list(yaml.safe_load(self.access.read_text())["users"])
+            return list(yaml.safe_load(self.access.read_text())["users"])
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
             raise WeirError(f"{self.access}: is unreadable, or names no users ({type(error).__name__})") from error
-        return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in users}
+
+    @property
+    def passwords(self) -> dict[str, str]:
+        """Environment variables that pass the store its users' passwords. Raises WeirError."""
+        return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in self.users}
 
     @property
     def brokers(self) -> str:

@@ -180,8 +180,8 @@ def _applications(clickhouse: ClickHouse, known: dict[str, str]) -> str | None:
 
 
 def apply_access(stack: Stack, admin: ClickHouse) -> int:
-    """Send the access file's users, roles, grants, limits, quotas and row policies to a clickhouse-server as SQL;
-    returns the number of statements.
+    """Send the access file's users, roles, grants, limits, quotas and row policies to a clickhouse-server as SQL, and drop
+    the users whom the file no longer names; returns the number of statements.
 
     The embedded store reads the file itself. This runs the embedded store's compiler as a program.
     """
@@ -191,6 +191,11 @@ def apply_access(stack: Stack, admin: ClickHouse) -> int:
     if done.returncode:
         raise WeirError(f"{stack.access}: {done.stderr.strip()}", status=1)
     wanted = files.statements(done.stdout)
+    made = admin.rows(
+        "SELECT DISTINCT user_name AS user FROM system.role_grants WHERE startsWith(granted_role_name, 'weir_') AND user_name != ''",
+        database="",
+    )
+    wanted += [f"DROP USER IF EXISTS `{row['user']}`" for row in made if row["user"] not in stack.users]
     if stack.config.clickhouse.cluster:
         wanted = [on_cluster(statement, stack.config.clickhouse.cluster) for statement in wanted]
     for statement in wanted:

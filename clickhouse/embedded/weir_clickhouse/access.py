@@ -434,6 +434,9 @@ def access_sql(access: Access) -> str:
             login = " HOST NONE"
         default = f" DEFAULT DATABASE {access.database}" if access.database else ""
         lines.append(f"CREATE USER IF NOT EXISTS {user.name} HOST NONE;")
+        # Of a user whose role in the file has changed.
+        if others := ", ".join(f"weir_{name}" for name in access.roles if name != user.role.name):
+            lines.append(f"REVOKE {others} FROM {user.name};")
         lines.append(f"GRANT weir_{user.role.name} TO {user.name};")
         lines += [
             f"CREATE ROW POLICY OR REPLACE weir_{user.name} ON {view} FOR SELECT USING {user.role.row_filter(view)} TO {user.name};"
