@@ -28,7 +28,10 @@ public final class Buckets {
 
   /** Number of the bucket of an address. */
   public static int of(long high, long low) {
-    return (Sums.hash(high, low) >>> 20) & COUNT - 1;
+    long h = high * 0x9e3779b97f4a7c15L + low;
+    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L;
+    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L;
+    return ((int) (h ^ h >>> 32) >>> 20) & COUNT - 1;
   }
 
   /** Number of the bucket that makes the counts that include the flow at {@code at} once. */

@@ -242,7 +242,7 @@ final class FlowTable {
   /** The slot of a key: that of its entry, or the free one where it would be. */
   private int slot(long[] key, int from) {
     int mask = slots.length - 1;
-    int slot = hash(key, from) & mask;
+    int slot = SecretHash.ofFive(key, from) & mask;
     while (slots[slot] != 0) {
       int at = (slots[slot] - 1) * STRIDE;
       if (cells[at + 1] == key[from + 1]
@@ -261,7 +261,7 @@ final class FlowTable {
     slots = new int[slots.length * 2];
     int mask = slots.length - 1;
     for (int entry = 0; entry < size; entry++) {
-      int slot = hash(cells, entry * STRIDE) & mask;
+      int slot = SecretHash.ofFive(cells, entry * STRIDE) & mask;
       while (slots[slot] != 0) {
         slot = slot + 1 & mask;
       }
@@ -296,8 +296,8 @@ final class FlowTable {
 
   /** A hash that is the same for both directions of a flow. */
   static int hashOfBoth(long[] cells, int at) {
-    int src = Sums.hash(cells[at], cells[at + 1] ^ cells[at + 4] >>> 48 << 40);
-    int dst = Sums.hash(cells[at + 2], cells[at + 3] ^ (cells[at + 4] >>> 32 & 0xffff) << 40);
+    int src = SecretHash.of(cells[at], cells[at + 1] ^ cells[at + 4] >>> 48 << 40);
+    int dst = SecretHash.of(cells[at + 2], cells[at + 3] ^ (cells[at + 4] >>> 32 & 0xffff) << 40);
     int h = (src + dst) * 0x9e3779b1 + (int) (cells[at + 4] >>> 24 & 0xff);
     return h ^ h >>> 15;
   }
@@ -313,14 +313,5 @@ final class FlowTable {
       cells[at + count] += forward ? value << 32 : value;
     }
     cells[at + ATTRIBUTES] &= ~ONE_WAY;
-  }
-
-  private static int hash(long[] key, int at) {
-    long h = key[at] * 0x9e3779b97f4a7c15L + key[at + 1];
-    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L + key[at + 2];
-    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L + key[at + 3];
-    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L + key[at + 4];
-    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L;
-    return (int) (h ^ h >>> 32);
   }
 }

@@ -94,7 +94,7 @@ public final class Sums {
   /** The slot of a key: that of its entry, or the free one where it would be. */
   private int slot(long high, long low) {
     int mask = slots.length - 1;
-    int slot = hash(high, low) & mask;
+    int slot = SecretHash.of(high, low) & mask;
     while (slots[slot] != 0) {
       int at = (slots[slot] - 1) * stride;
       if (cells[at + 1] == low && cells[at] == high) {
@@ -124,19 +124,11 @@ public final class Sums {
     slots = new int[slots.length * 2];
     int mask = slots.length - 1;
     for (int entry = 0; entry < size; entry++) {
-      int slot = hash(cells[entry * stride], cells[entry * stride + 1]) & mask;
+      int slot = SecretHash.of(cells[entry * stride], cells[entry * stride + 1]) & mask;
       while (slots[slot] != 0) {
         slot = slot + 1 & mask;
       }
       slots[slot] = entry + 1;
     }
-  }
-
-  /** A hash of a key; it also determines the bucket of an address, see {@link Buckets}. */
-  static int hash(long high, long low) {
-    long h = high * 0x9e3779b97f4a7c15L + low;
-    h = (h ^ h >>> 32) * 0xd6e8feb86659fd93L;
-    h = (h ^ h >>> 29) * 0x9e3779b97f4a7c15L;
-    return (int) (h ^ h >>> 32);
   }
 }
