@@ -16,6 +16,8 @@ const NOT_COPIED: [&str; 3] = ["target", "mutants", "corpus"];
 /// Files that are written instead: the one that declares the module of the switches, and the module itself.
 const LIB: &str = "src/lib.rs";
 const SWITCHES: &str = "src/mutant_switches.rs";
+/// The test program whose harness takes the name of one test only.
+const LIVE: &str = "live";
 
 /// The copy, and the files kept beside it.
 pub struct Copy {
@@ -33,6 +35,13 @@ pub struct Built {
 pub struct Program {
     pub name: String,
     pub path: PathBuf,
+}
+
+impl Program {
+    /// Whether each of its tests is run by itself.
+    pub fn alone(&self) -> bool {
+        self.name == LIVE
+    }
 }
 
 impl Copy {
@@ -86,10 +95,14 @@ impl Copy {
         self.programs()
     }
 
-    /// The programs of the tests that run anywhere: those of tests/live need root, and depend on the host's other
-    /// activity.
+    /// The programs of the tests; those of tests/live need root.
     fn programs(&self) -> Result<Built> {
-        let messages = self.cargo(&["test", "--no-run", "--lib", "--test", "it"])?;
+        let mut words = vec!["test", "--no-run", "--lib", "--test", "it"];
+        // SAFETY: only asks.
+        if unsafe { libc::geteuid() } == 0 {
+            words.extend(["--test", LIVE]);
+        }
+        let messages = self.cargo(&words)?;
         let mut programs = Vec::new();
         for message in messages {
             let test = message["profile"]["test"].as_bool() == Some(true);

@@ -48,6 +48,9 @@ pub struct Mutant {
     /// Its number among the mutants with the same file, change and line.
     #[serde(skip)]
     nth: usize,
+    /// Whether it joins named flags by another operator with the same effect.
+    #[serde(skip)]
+    pub joins_flags: bool,
 }
 
 /// A mutant that no test can notice, as `equivalent.toml` lists it.
@@ -112,14 +115,34 @@ pub fn all(capture: &Path, folder: &str) -> Result<Vec<Mutant>> {
     for mutant in &mut mutants {
         if !sources.contains_key(&mutant.file) {
             let text = std::fs::read_to_string(capture.join(&mutant.file))?;
-            sources.insert(mutant.file.clone(), text.lines().map(|line| line.trim().to_owned()).collect());
+            sources.insert(mutant.file.clone(), text.lines().map(str::to_owned).collect());
         }
-        mutant.line.clone_from(&sources[&mutant.file][mutant.span.start.line - 1]);
+        let line = &sources[&mutant.file][mutant.span.start.line - 1];
+        mutant.line = line.trim().to_owned();
+        mutant.joins_flags =
+            mutant.change().starts_with("replace | with ^ ") && joins_flags(line, mutant.span.start.column);
         let nth = seen.entry(mutant.key()).or_default();
         mutant.nth = *nth;
         *nth += 1;
     }
     Ok(mutants)
+}
+
+/// Whether the operator at this column, from 1, stands between two named constants: the bits of such flags differ, so that
+/// OR and exclusive OR give the same.
+fn joins_flags(line: &str, column: usize) -> bool {
+    let of_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let is_constant = |path: &str| {
+        let name = path.rsplit("::").next().unwrap_or_default();
+        name.len() > 1 && !name.chars().any(char::is_lowercase) && name.starts_with(char::is_alphabetic)
+    };
+    let (before, after): (String, String) =
+        (line.chars().take(column - 1).collect(), line.chars().skip(column).collect());
+    let left = before.trim_end();
+    let left = &left[left.rfind(|c| !of_path(c)).map_or(0, |at| at + 1)..];
+    let right = after.trim_start();
+    let right = &right[..right.find(|c| !of_path(c)).unwrap_or(right.len())];
+    is_constant(left) && is_constant(right)
 }
 
 /// Chooses `count` of them: those whose keys have the smallest hashes, so that a change of the sources does not affect
@@ -166,6 +189,7 @@ pub mod tests {
             span: Span { start: place(from), end: place(to) },
             line: String::new(),
             nth: 0,
+            joins_flags: false,
         }
     }
 
@@ -178,5 +202,16 @@ pub mod tests {
         let (all, fewer) = (changes(drawn(of(1..101), 20, 7)), changes(drawn(of(2..101), 20, 7)));
         assert!(fewer.iter().filter(|one| all.contains(one)).count() >= 19);
         assert_ne!(all, changes(drawn(of(1..101), 20, 8)));
+    }
+
+    #[test]
+    fn only_named_constants_are_flags() {
+        let column = |line: &str| line.find('|').expect("an operator") + 1;
+        for line in ["let a = libc::O_RDONLY | libc::O_CLOEXEC;", "f(tcp::SYN | ACK, 1)"] {
+            assert!(joins_flags(line, column(line)), "{line}");
+        }
+        for line in ["number << 8 | u64::from(octet)", "flags |= tcp::SYN", "a(B) | C", "FLAG | other", "A | B"] {
+            assert!(!joins_flags(line, column(line)), "{line}");
+        }
     }
 }

@@ -97,7 +97,7 @@ fn main() -> Result<()> {
     let mut results = Results { unfit: std::mem::take(&mut before.unfit), ..Results::default() };
     let (equivalent, mut mutants): (Vec<Mutant>, Vec<Mutant>) = list::drawn(all, options.drawn, options.seed)
         .into_iter()
-        .partition(|mutant| equivalents.iter().any(|one| one.is(mutant)));
+        .partition(|mutant| mutant.joins_flags || equivalents.iter().any(|one| one.is(mutant)));
     for mutant in equivalent {
         *results.equivalent.entry(mutant.folder()).or_default() += 1;
     }

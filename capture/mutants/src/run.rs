@@ -118,7 +118,7 @@ pub fn fate(built: &Built, tests: &[Test], mutant: u32, cwd: &Path) -> Result<(F
     }
     left.sort_by_key(|test| (test.time > AT_ONCE, test.program, test.time));
     while !left.is_empty() {
-        let together = at_once(&left);
+        let together = if built.programs[left[0].program].alone() { 1 } else { at_once(&left) };
         let tests: Vec<&Test> = left.drain(..together).collect();
         if let Some(by) = failure(built, &tests, mutant, cwd)? {
             return Ok((Fate::Killed, Some(by)));
