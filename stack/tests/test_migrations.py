@@ -127,3 +127,16 @@ def test_ctrl_c_while_a_table_is_copied_leaves_it_to_its_writers() -> None:
         long_statements.run(store, "INSERT INTO t_anew (a) SELECT a FROM t", interrupt)  # type: ignore[arg-type]
     assert "ADD CONSTRAINT" in store.sql[-2]
     assert store.sql[-1].startswith("ALTER TABLE t DROP CONSTRAINT")
+
+
+def test_an_insert_that_never_ends_holds_nobody_up_for_ever() -> None:
+    asked = []
+
+    class Busy(Store):
+        def rows(self, sql: str, **_: object) -> list[dict[str, str]]:
+            asked.append(sql)
+            return [{"one": "1"}]
+
+    with pytest.raises(WeirError, match="an INSERT into flows that began before has not ended for 0 s"):
+        long_statements.wait_for_writers(Busy(), table="flows", at_most=0)  # type: ignore[arg-type]
+    assert all("positionCaseInsensitive(query, 'flows')" in sql for sql in asked)

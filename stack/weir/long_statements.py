@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import time
@@ -65,11 +66,18 @@ def _ended(done: Future[str]) -> bool:
     return True
 
 
-def wait_for_writers(store: ClickHouse, said: Said = lambda _: None) -> None:
-    """Wait for the inserts that have begun until now, for example before rows were refused."""
+def wait_for_writers(
+    store: ClickHouse, said: Said = lambda _: None, table: str = "", at_most: float = math.inf
+) -> None:
+    """Wait for the inserts that have begun until now, for example before rows were refused. table: only for those that
+    name it. at_most: seconds; raises WeirError after that.
+    """
     begun = time.monotonic()
     while store.rows(
-        f"SELECT 1 AS one FROM system.processes WHERE query_kind = 'Insert' AND elapsed > {time.monotonic() - begun} LIMIT 1"
+        "SELECT 1 AS one FROM system.processes WHERE query_kind = 'Insert'"
+        f" AND positionCaseInsensitive(query, '{table}') > 0 AND elapsed > {time.monotonic() - begun} LIMIT 1"
     ):
+        if time.monotonic() - begun > at_most:
+            raise WeirError(f"an INSERT into {table} that began before has not ended for {at_most:.0f} s", status=1)
         said("waiting for inserts that began before")
         time.sleep(0.2)

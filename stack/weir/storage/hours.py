@@ -37,6 +37,8 @@ PART = 1_000_000
 
 #: Seconds that the store may take to show a record after it stamped it: later ones are left to the next correction.
 _IN_FLIGHT_S = 30
+#: How long an INSERT may be under way before the drop of a day is left to the next round, in seconds.
+_INSERT_S = 300
 
 _ENDED = ("dropping", "closed")
 #: Start of the token of an hour whose raw records are being dropped; the number of their newest block and the moment
@@ -259,9 +261,9 @@ class Newest:
 
 def newest(admin: ClickHouse, day: date) -> Newest:
     """The present state of a day of raw records. A record's stamp is the time at which its INSERT began: waits for those that are
-    under way, whose records make newer blocks."""
+    under way, whose records make newer blocks. Raises WeirError if one of these does not end."""
     last = Newest(newest_block(admin, day), _now(admin))
-    wait_for_writers(admin)
+    wait_for_writers(admin, table="flows", at_most=_INSERT_S)
     return last
 
 
