@@ -173,6 +173,8 @@ def raise_walls(writable: Iterable[Path]) -> Walls:
             network.append("an empty namespace")
             _open_ways([*data, *code], *own)
         user = _become(data, *own)
+        if not user and all(path.stat().st_uid == 0 for path in data):
+            _drop_capabilities()
     elif _own_namespace():
         network.append("an empty namespace")
         user = "a user namespace"
@@ -239,24 +241,26 @@ def _become(data: list[Path], user: int, group: int) -> str:
     needed = [Path(__file__).parent, Path(os.__file__).parent, Path(sys.prefix), *(path.parent for path in data)]
     if not all(_may_search(one, user, group) for path in needed for one in (path, *path.parents)):
         return ""
-    for path in data:
-        _give(path, user, group)
-    os.setgroups([])
-    os.setresgid(group, group, group)
-    os.setresuid(user, user, user)
+    try:
+        for path in data:
+            _give(path, user, group)
+        os.setgroups([])
+        os.setresgid(group, group, group)
+        os.setresuid(user, user, user)
+    except PermissionError:  # of a root without capabilities
+        return ""
     return f"{ACCOUNT} ({user})"
 
 
 def _give(top: Path, user: int, group: int) -> None:
-    """Make everything below a directory, and itself, the user's; nothing of it is followed elsewhere."""
+    """Make everything below a directory, and last itself, the user's; it follows no link."""
     if top.stat().st_uid == user and all(one.stat(follow_symlinks=False).st_uid == user for one in os.scandir(top)):
         return
-    for folder, _, files, descriptor in os.fwalk(top, follow_symlinks=False):
-        os.fchown(descriptor, user, group)
+    for _, _, files, descriptor in os.fwalk(top, topdown=False, follow_symlinks=False):
         for name in files:
             with suppress(FileNotFoundError):
                 os.chown(name, user, group, dir_fd=descriptor, follow_symlinks=False)
-        del folder
+        os.fchown(descriptor, user, group)
 
 
 def _may_search(folder: Path, user: int, group: int) -> bool:
@@ -289,7 +293,7 @@ def _open_ways(paths: Iterable[Path], user: int, group: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """Give up all capabilities that a new user namespace gives."""
+    """Give up all capabilities, those that a new user namespace gives included."""
     for number in range(_CAP_LAST + 1):
         _LIBC.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)
     head, nothing = struct.pack("<Ii", 0x20080522, 0), bytes(24)
