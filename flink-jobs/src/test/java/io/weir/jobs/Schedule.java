@@ -4,8 +4,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
@@ -21,6 +23,9 @@ import java.util.stream.Collectors;
 final class Schedule {
   /** Length of the silence at the end: longer than any wait. */
   static final int QUIET_S = 900;
+
+  /** For how long at the most a window is kept after the time of its beginning. */
+  private static final int KEPT_S = 700;
 
   /** How long the jobs remember a probe that is no longer listed. */
   private static final int FORGET_S = 3_600;
@@ -263,7 +268,29 @@ final class Schedule {
       }
     }
     double last = lines.stream().mapToDouble(Line::at).max().orElse(0);
-    add(Math.max(Math.max(last, caughtUp), end + down) + quiet, "now");
+    double over = Math.max(Math.max(last, caughtUp), end + down) + quiet;
+    add(Math.max(over, shown(sent) + KEPT_S), "now");
+  }
+
+  /** The latest time that the clock of an agent showed while it sent. */
+  private double shown(double sent) {
+    Map<String, Line> steps = new HashMap<>();
+    double shown = 0;
+    for (Line line : lines.stream().sorted(Comparator.comparingDouble(Line::at)).toList()) {
+      String[] words = line.text().split(" ");
+      if (words[0].equals("to")) {
+        shown = Math.max(shown, shown(steps.put(words[1], line), line.at()));
+      }
+    }
+    for (Line step : steps.values()) {
+      shown = Math.max(shown, shown(step, sent));
+    }
+    return shown;
+  }
+
+  /** What a clock shows some time after a step. */
+  private static double shown(Line step, double at) {
+    return step == null ? 0 : Double.parseDouble(step.text().split(" ")[2]) + at - step.at();
   }
 
   /** Chooses what the properties do; returns the number of intervals. */
