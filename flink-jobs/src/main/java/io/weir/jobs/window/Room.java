@@ -4,6 +4,9 @@ import io.weir.jobs.window.WindowState.Log;
 
 /** Ways to make room in a bucket's windows, in the order in which they are tried. */
 enum Room {
+  /** Adds up what windows hold of one flow: nothing is lost. */
+  SAME,
+
   /** Adds up the smaller flows of windows that only wait for late data. */
   FINISHED,
 
@@ -30,6 +33,10 @@ enum Room {
       }
       return 0;
     }
+    if (this == SAME) {
+      addUpSame(window, flows, bucket);
+      return 0;
+    }
     if (window.look.finished != (this == FINISHED) || window.look.least) {
       return 0;
     }
@@ -48,5 +55,16 @@ enum Room {
     }
     window.entries -= gone;
     return gone;
+  }
+
+  /** Of a probe that sent little since, this would cost more than it frees. */
+  private static void addUpSame(WindowState window, Flows flows, int bucket) {
+    for (Log log : window.probes.values()) {
+      int before = log.entries;
+      if (before > LEAST_ENTRIES && before - log.compacted > log.compacted / 2) {
+        flows.compact(log, Buckets.number(bucket), Integer.MAX_VALUE);
+        window.entries -= before - log.entries;
+      }
+    }
   }
 }
