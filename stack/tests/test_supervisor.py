@@ -9,8 +9,9 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from weir import backup
+from weir import backup, jobs_state
 from weir.config import Config, Stack
+from weir.errors import WeirError
 from weir.stages import Stages
 from weir.supervisor import State, Supervisor
 
@@ -76,3 +77,34 @@ def test_a_restore_stops_jobs_between_two_starts(tmp_path: Path, word: str, stop
         assert stop.called == stops
         assert not start.called
     assert start.called == stops
+
+
+@pytest.mark.parametrize(("word", "starts"), [("RUNNING", False), ("STOPPED", True), ("EXITED", True)])
+def test_jobs_that_ended_by_themselves_after_the_savepoint_are_started_again(
+    tmp_path: Path, word: str, starts: bool
+) -> None:
+    """They may end before the command stops them; supervisord does not start what ended with status 0."""
+    stack = Stack(Config(), tmp_path)
+    with (
+        mock.patch.object(Supervisor, "states", return_value={"flink": State(word, 0, 0, 0)}),
+        mock.patch.object(Supervisor, "stop"),
+        mock.patch.object(Supervisor, "start") as start,
+        mock.patch.object(Supervisor, "wait"),
+        mock.patch.object(jobs_state.savepoint, "stop", return_value=tmp_path / "savepoint-1"),
+        Stages(Console(quiet=True)) as stages,
+        jobs_state._paused(stack, Supervisor(stack), stages) as path,
+    ):
+        assert path == tmp_path / "savepoint-1"
+    assert start.called == starts
+
+
+def test_what_supervisord_has_started_meanwhile_is_started(tmp_path: Path) -> None:
+    supervisor, rpc, service = Supervisor(Stack(Config(), tmp_path)), mock.Mock(), mock.Mock()
+    service.name = "flink"
+    rpc.getAllProcessInfo.return_value = []
+    rpc.startProcess.side_effect = xmlrpc.client.Fault(60, "ALREADY_STARTED: flink")
+    with mock.patch.object(Supervisor, "_rpc", return_value=rpc):
+        supervisor.start(service)
+    rpc.startProcess.side_effect = xmlrpc.client.Fault(50, "SPAWN_ERROR: flink")
+    with mock.patch.object(Supervisor, "_rpc", return_value=rpc), pytest.raises(WeirError, match="did not start"):
+        supervisor.start(service)

@@ -112,7 +112,8 @@ def _paused(stack: Stack, supervisor: Supervisor, stages: Stages) -> Iterator[Pa
         stages.note("jobs", "stopped")
         yield path
     finally:
-        if not supervisor.states()["flink"].may_run:
+        # Jobs that ended by themselves after the savepoint have exited, and supervisord leaves them so.
+        if not supervisor.states()["flink"].runs:
             stages.note("jobs", "start again")
             supervisor.start(flink)
             supervisor.wait(flink)

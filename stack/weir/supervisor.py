@@ -145,12 +145,14 @@ class Supervisor:
             file.write("\n\n".join(parts) + "\n")
 
     def start(self, service: Service) -> None:
-        """Prepare the service and start it, without waiting until it is healthy."""
+        """Prepare the service and start it, without waiting until it is healthy. supervisord may just have done so."""
         self._not_stopping(service.name)
         service.prepare()
         try:
             self._rpc().startProcess(service.name, False)
         except xmlrpc.client.Fault as fault:
+            if "ALREADY_STARTED" in fault.faultString:
+                return
             raise WeirError(
                 f"{service.name} did not start: {fault.faultString}", hint=self._log_of(service), status=1
             ) from fault
