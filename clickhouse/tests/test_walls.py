@@ -23,7 +23,8 @@ pytestmark = pytest.mark.embedded
 
 #: Starts the server without its first wall: every statement, function and setting is the administrator's.
 BROKEN = """
-import sys
+import os, sys
+os.umask(0o077)  # as supervisord does
 sys.path.insert(0, {embedded!r})
 from weir_clickhouse import refusals
 refusals.refuse_dangerous = refusals.refuse_settings = refusals.refuse_names = lambda *_: None

@@ -278,6 +278,7 @@ def _open_ways(paths: Iterable[Path], user: int, group: int) -> None:
         closed = [one for one in path.parents if not _may_search(one, user, group)]
         if closed:
             below.setdefault(closed[-1], []).append(path)
+    before = os.umask(0o022)
     for folder, wanted in below.items():
         kept = {path: os.open(path, os.O_PATH) for path in wanted}
         _check(_LIBC.mount(b"weir", os.fsencode(folder), b"tmpfs", 0, b"mode=755,size=1m"), f"a way through {folder}")
@@ -290,6 +291,7 @@ def _open_ways(paths: Iterable[Path], user: int, group: int) -> None:
             source = f"/proc/self/fd/{descriptor}".encode()
             _check(_LIBC.mount(source, os.fsencode(path), None, _MS_BIND | _MS_REC, None), f"the way to {path}")
             os.close(descriptor)
+    os.umask(before)
 
 
 def _drop_capabilities() -> None:
