@@ -169,8 +169,9 @@ def raise_walls(writable: Iterable[Path]) -> Walls:
     if os.geteuid() == 0:
         own = _account()
         code = [path for path in code if _may_search(path, *own)]
-        if _unshare(_NEWNS | _NEWNET | _NEWIPC):
+        if _unshare(_NEWNET | _NEWIPC):
             network.append("an empty namespace")
+        if _unshare(_NEWNS) and _LIBC.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) == 0:
             _open_ways([*data, *code], *own)
         user = _become(data, *own)
         if not user and all(path.stat().st_uid == 0 for path in data):
@@ -217,6 +218,15 @@ def _unshare(flags: int) -> bool:
 
 def _own_namespace() -> bool:
     """A user namespace with the same user, and an empty network; False where that is not allowed."""
+    child = os.fork()  # Some hosts allow the namespace, and then nothing in it.
+    if not child:
+        with suppress(OSError):
+            os._exit(0 if _enter() else 1)
+        os._exit(1)
+    return os.waitpid(child, 0)[1] == 0 and _enter()
+
+
+def _enter() -> bool:
     user, group = os.geteuid(), os.getegid()
     if not _unshare(_NEWUSER | _NEWNET | _NEWIPC):
         return False
@@ -229,11 +239,10 @@ def _own_namespace() -> bool:
 
 def _account() -> tuple[int, int]:
     """User and group of the store."""
-    try:
+    with suppress(KeyError):
         known = pwd.getpwnam(ACCOUNT)
-    except KeyError:
-        return NUMBER, NUMBER
-    return known.pw_uid, known.pw_gid
+        return known.pw_uid, known.pw_gid
+    return NUMBER, NUMBER
 
 
 def _become(data: list[Path], user: int, group: int) -> str:
@@ -249,7 +258,7 @@ def _become(data: list[Path], user: int, group: int) -> str:
         os.setresuid(user, user, user)
     except PermissionError:  # of a root without capabilities
         return ""
-    return f"{ACCOUNT} ({user})"
+    return f"only {user}" if user == NUMBER else f"only {ACCOUNT} ({user})"
 
 
 def _give(top: Path, user: int, group: int) -> None:
@@ -272,7 +281,6 @@ def _may_search(folder: Path, user: int, group: int) -> bool:
 def _open_ways(paths: Iterable[Path], user: int, group: int) -> None:
     """In this process's own view of the file systems, replace each folder that the user cannot enter by one that holds
     nothing but the ways to `paths`."""
-    _check(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "a view of its own")
     below: dict[Path, list[Path]] = {}
     for path in paths:
         closed = [one for one in path.parents if not _may_search(one, user, group)]
@@ -355,7 +363,10 @@ def _filter() -> str:
     filled = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(filled))
     # With TSYNC: for all threads, should there be any.
-    _check(_LIBC.syscall((317, 277)[column], 1, 1, header), "seccomp")
+    status = _LIBC.syscall((317, 277)[column], 1, 1, header)
+    if status < 0 and ctypes.get_errno() in (errno.ENOSYS, errno.EINVAL):
+        return ""  # a kernel without it
+    _check(status, "seccomp")
     return "no programs, no other processes (seccomp)"
 
 
