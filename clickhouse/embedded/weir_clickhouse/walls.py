@@ -35,10 +35,10 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _CAP_LAST = 38, 24, 63
 #: Landlock's system calls have the same numbers on all architectures.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-_WRITE_FILE, _IOCTL_DEV = 1 << 1, 1 << 15
-#: Rights below the data: all but running programs, devices and sockets.
-_NOT_GRANTED = 1 << 0 | 1 << 6 | 1 << 9 | 1 << 11
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_MAKE_CHAR, _MAKE_SOCK, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 9, 1 << 11, 1 << 14, 1 << 15
+#: Rights that the data do not get: running programs, devices and sockets.
+_NOT_GRANTED = _EXECUTE | _MAKE_CHAR | _MAKE_SOCK | _MAKE_BLOCK
 #: Rights by Landlock's version: of files, of TCP, of other processes.
 _FILES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 _TCP, _SCOPES = 0b11, 0b11
@@ -55,7 +55,6 @@ _SYSTEM = (
     "/proc/cpuinfo",
     "/proc/loadavg",
     "/proc/meminfo",
-    "/proc/mounts",
     "/proc/stat",
     "/proc/uptime",
     "/proc/version",
@@ -126,7 +125,8 @@ _REFUSED = {
     "iopl": (172, -1),
     "ioperm": (173, -1),
 }
-#: Those that seem not to exist: the C library, and whoever would use io_uring, then do without.
+#: System calls that the process is told do not exist: the C library then uses clone instead of clone3, and nobody needs
+#: io_uring.
 _ABSENT = {"clone3": (435, 435), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427)}
 _CLONE = (56, 220)
 #: Flags of clone(2) that make namespaces.
@@ -156,7 +156,7 @@ class Walls:
 
     def named(self) -> Mapping[str, str]:
         """By name."""
-        return {"user": self.user, "files": self.files, "network": self.network, "calls": self.calls}
+        return vars(self)
 
 
 def raise_walls(writable: Iterable[Path]) -> Walls:
@@ -220,9 +220,11 @@ def _own_namespace() -> bool:
     """A user namespace with the same user, and an empty network; False where that is not allowed."""
     child = os.fork()  # Some hosts allow the namespace, and then nothing in it.
     if not child:
-        with suppress(OSError):
-            os._exit(0 if _enter() else 1)
-        os._exit(1)
+        allowed = False
+        try:
+            allowed = _enter()
+        finally:  # whatever was raised, this copy of the process ends here
+            os._exit(not allowed)
     return os.waitpid(child, 0)[1] == 0 and _enter()
 
 
@@ -345,7 +347,7 @@ def _allow(rules: int, path: Path, rights: int) -> None:
         return
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            rights &= 1 << 0 | _WRITE_FILE | _READ_FILE | 1 << 14 | _IOCTL_DEV
+            rights &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
         _check(_LIBC.syscall(_ADD_RULE, rules, 1, struct.pack("<Qi", rights, descriptor), 0), f"Landlock for {path}")
     finally:
         os.close(descriptor)
