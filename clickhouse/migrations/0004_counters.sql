@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS alerts
 (
     ts         DateTime('UTC') COMMENT 'When the condition began, to the second' CODEC(Delta, ZSTD(1)),
     id         String COMMENT 'Id of the alert: a hash of reason, probe, subject and opened_at; the key on weir.alerts',
-    reason     LowCardinality(String) COMMENT 'probe_silent, probe_late, probe_drops, clock_off, ledger_incomplete, lag_growing or checkpoints_failing',
+    reason     LowCardinality(String) COMMENT 'probe_silent, probe_late, probe_drops, clock_off, ledger_incomplete, lag_growing, checkpoints_failing or jobs_clock_ahead',
     probe      LowCardinality(String) COMMENT 'Name of the probe, empty for the nation',
     subject    String COMMENT 'Part of the probe that the alert concerns; empty for the probe itself',
     severity   Enum8('unspecified' = 0, 'info' = 1, 'warning' = 2, 'critical' = 3) COMMENT 'info: worth knowing. warning: somebody should look into it. critical: somebody must act now',
