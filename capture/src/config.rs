@@ -12,6 +12,7 @@ use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
 use crate::publish::Identity;
 use crate::publish::kafka::KafkaOptions;
+use crate::publish::kafka::credentials::{self, Credentials, DEFAULT_PATH};
 use crate::publish::spool::SpoolOptions;
 use crate::source::af_xdp;
 use crate::source::config::SourceConfig;
@@ -158,6 +159,8 @@ impl ApplicationsConfig {
 pub struct KafkaConfig {
     /// `host:port`, several separated by commas; empty: records go to exports alone.
     pub brokers: String,
+    /// File of the credentials that `weir-probe enrol` keeps; if it exists, its brokers count.
+    pub credentials: PathBuf,
     /// Properties of librdkafka.
     pub properties: BTreeMap<String, String>,
 }
@@ -225,7 +228,17 @@ impl Default for Config {
 
 impl Default for KafkaConfig {
     fn default() -> Self {
-        KafkaConfig { brokers: "127.0.0.1:9092".to_owned(), properties: BTreeMap::new() }
+        KafkaConfig {
+            brokers: "127.0.0.1:9092".to_owned(),
+            credentials: PathBuf::from(credentials::DEFAULT_PATH),
+            properties: BTreeMap::new(),
+        }
+    }
+}
+
+impl KafkaConfig {
+    fn logs_in(&self) -> bool {
+        !self.brokers.is_empty() && self.credentials.exists()
     }
 }
 
@@ -278,6 +291,31 @@ impl Config {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
         }
         Ok(config)
+    }
+
+    /// Takes the brokers from the credentials, if there are any, and the probe's name, unless one was chosen.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are another probe's.
+    pub fn log_in(&mut self) -> anyhow::Result<()> {
+        if !self.kafka.logs_in() {
+            if !self.kafka.credentials.as_os_str().is_empty() && self.kafka.credentials != Path::new(DEFAULT_PATH) {
+                bail!("kafka.credentials: {} does not exist", self.kafka.credentials.display());
+            }
+            return Ok(());
+        }
+        let found = Credentials::read(&self.kafka.credentials).context("kafka.credentials")?;
+        self.kafka.brokers = found.brokers;
+        match found.probe {
+            Some(probe) if self.probe == Config::default().probe => self.probe = probe,
+            Some(probe) if self.probe != probe => bail!(
+                "{} are the credentials of {probe}, and this probe is {}",
+                self.kafka.credentials.display(),
+                self.probe
+            ),
+            _ => {}
+        }
+        check_probe(&self.probe)
     }
 
     /// Workers to start.
@@ -343,6 +381,7 @@ impl Config {
     pub fn kafka_options(&self, workers: u32, live: bool) -> KafkaOptions {
         KafkaOptions {
             brokers: self.kafka.brokers.clone(),
+            credentials: self.kafka.logs_in().then(|| self.kafka.credentials.clone()),
             properties: self.kafka.properties.clone(),
             probe: self.probe.clone(),
             workers,
@@ -409,6 +448,7 @@ mod tests {
             "packets",
             "max_inspected_percent",
             "brokers",
+            "credentials",
             "properties",
             "dir",
             "max",

@@ -3,7 +3,7 @@
 use clap::Parser as _;
 use std::process::ExitCode;
 use weir_probe::command::cli::{self, Cli, Command};
-use weir_probe::command::{applications, collect, decode, docs, end, interfaces, log, nprobe, print, read, run};
+use weir_probe::command::{applications, collect, decode, docs, end, enrol, interfaces, log, nprobe, print, read, run};
 use weir_probe::{Exit, config};
 
 fn main() -> ExitCode {
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Read(args) => read::read(&args),
         Command::Collect(args) => collect::collect(&args),
         Command::Nprobe(args) => nprobe::nprobe(&args),
+        Command::Enrol(args) => enrol::enrol(&args),
         Command::Interfaces(args) => interfaces::interfaces(&args),
         Command::Decode(args) => decode::decode(&args),
         Command::Applications(args) => applications::applications(&args),

@@ -19,6 +19,7 @@ _OWN = {
 # Options that the stack gives without a key of `flink`: they follow from other parts of the configuration.
 _FROM_ELSEWHERE = {
     "brokers",
+    "kafka-properties",
     "group",
     "clickhouse",
     "database",

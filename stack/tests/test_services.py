@@ -23,12 +23,17 @@ _HOST = "http://store.example:9876"
 _PLACES: dict[str, dict[str, str]] = {
     "ports.kafka": {
         "flink --brokers": "127.0.0.1:{}",
-        "kafka listeners": "PLAINTEXT://127.0.0.1:{},CONTROLLER://127.0.0.1:9093",
+        "kafka listeners": "INTERNAL://127.0.0.1:{},PROBES://127.0.0.1:9094,CONTROLLER://127.0.0.1:9093",
+        "kafka advertised.listeners": "INTERNAL://127.0.0.1:{},PROBES://127.0.0.1:9094",
         "kafka port": "{}",
     },
     "ports.kafka_controller": {
         "kafka controller.quorum.bootstrap.servers": "127.0.0.1:{}",
-        "kafka listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:{}",
+        "kafka listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:9094,CONTROLLER://127.0.0.1:{}",
+    },
+    "ports.kafka_probes": {
+        "kafka listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:{},CONTROLLER://127.0.0.1:9093",
+        "kafka advertised.listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:{}",
     },
     "ports.clickhouse": {
         "clickhouse --listen": "127.0.0.1:{}",
@@ -40,10 +45,16 @@ _PLACES: dict[str, dict[str, str]] = {
     "ports.flink_metrics": {"flink --metrics-port": "{}"},
     "ports.superset": {"superset WEIR_SUPERSET_PORT": "{}", "superset port": "{}"},
     "ports.storage_metrics": {"storage port": "{}"},
-    "kafka.brokers": {"flink --brokers": "{}", "kafka": "not started"},
+    "kafka.brokers": {"flink --brokers": "{}", "flink --kafka-properties": "", "kafka": "not started"},
+    "kafka.listen": {
+        "kafka listeners": "INTERNAL://127.0.0.1:9092,PROBES://{}:9094,CONTROLLER://127.0.0.1:9093",
+        "kafka advertised.listeners": "INTERNAL://127.0.0.1:9092,PROBES://{}:9094",
+    },
+    "kafka.advertised": {"kafka advertised.listeners": "INTERNAL://127.0.0.1:9092,PROBES://{}:9094"},
     "kafka.heap": {"kafka -Xmx": "{}"},
     "flink.heap": {"flink -Xms": "{}", "flink -Xmx": "{}"},
     "flink.jobs": {"flink --jobs": "topn,indicators"},
+    "flink.kafka_properties": {"flink --kafka-properties": "{home}/{}"},
     "flink.clickhouse_url": {"flink --clickhouse": "{}"},
     "clickhouse.backups": {"clickhouse --backups": "{home}/{}"},
     "clickhouse.url": {
@@ -63,6 +74,8 @@ _PLACES: dict[str, dict[str, str]] = {
 # Keys that no service receives at its start, with their readers.
 _READ_ELSEWHERE = {
     "ports.agent_metrics": "the agent of the demo has it in its own configuration",
+    "kafka.properties": "`weir` itself reads that file",
+    "kafka.probe_rate": "`weir up` tells Kafka",
     "clickhouse.cluster": "`weir migrate` writes it into the tables' engines",
     "storage.budget": "`weir storage` reads the file",
     "storage.raw_days": "`weir storage` reads the file",

@@ -55,6 +55,8 @@ for command in (
 _probe = _group("probe", "Enrol probes. Example: weir probe add border --workers 4")
 _probe.command("add")(probes.add)
 _probe.command("set")(probes.set_)
+_probe.command("rotate")(probes.rotate)
+_probe.command("revoke")(probes.revoke)
 _probe.command("remove")(probes.remove)
 _probe.command("list")(probes.list_)
 

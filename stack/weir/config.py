@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import socket
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from weir.brokers import Brokers, read_properties
+from weir.certificates import Certificates
 from weir.errors import WeirError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -26,9 +29,10 @@ class _Part(BaseModel):
 
 
 class Ports(_Part):
-    """TCP ports, all on 127.0.0.1."""
+    """TCP ports, all on 127.0.0.1, but for `kafka_probes` if `kafka.listen` says otherwise."""
 
     kafka: int = 9092
+    kafka_probes: int = 9094
     kafka_controller: int = 9093
     clickhouse: int = 8123
     flink: int = 8081
@@ -39,10 +43,22 @@ class Ports(_Part):
 
 
 class Kafka(_Part):
-    """The broker. If `brokers` is set, the stack uses those and starts none."""
+    """The broker. If `brokers` is set, the stack uses those and starts none; `properties` is then the file of
+    librdkafka's properties by which this command logs in. Probes connect to `advertised`, by default the address that
+    the broker listens on for them. probe_rate: octets a second that one probe may publish, unlimited if empty.
+    """
 
     brokers: str = ""
+    properties: str = ""
+    listen: str = "127.0.0.1"
+    advertised: str = ""
+    probe_rate: str = "50MB"
     heap: str = "320m"
+
+    @field_validator("probe_rate")
+    @classmethod
+    def _is_rate(cls, value: str) -> str:
+        return _checked_size(value)
 
 
 class Flink(_Part):
@@ -68,6 +84,7 @@ class Flink(_Part):
     start: Literal["committed", "earliest", "latest"] = "committed"
     resume: str = "latest"
     clickhouse_url: str = ""
+    kafka_properties: str = ""
     as_database: str = ""
     country_database: str = ""
 
@@ -107,9 +124,7 @@ class Storage(_Part):
     @field_validator("budget")
     @classmethod
     def _is_size(cls, value: str) -> str:
-        if value:
-            octets(value)
-        return value
+        return _checked_size(value)
 
 
 class Superset(_Part):
@@ -136,6 +151,12 @@ class Config(_Part):
     storage: Storage = Storage()
     superset: Superset = Superset()
     agents: list[Agent] = []
+
+
+def _checked_size(text: str) -> str:
+    if text:
+        octets(text)
+    return text
 
 
 def octets(text: str) -> int:
@@ -211,9 +232,41 @@ class Stack:
         return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in self.users}
 
     @property
-    def brokers(self) -> str:
-        """Kafka's bootstrap address."""
-        return self.config.kafka.brokers or f"127.0.0.1:{self.config.ports.kafka}"
+    def brokers(self) -> Brokers:
+        """Kafka's addresses for this command and the jobs, and how this command logs in there. Raises WeirError."""
+        kafka = self.config.kafka
+        if kafka.brokers:
+            return Brokers(kafka.brokers, read_properties(Path(kafka.properties)) if kafka.properties else {})
+        part = str(self.certificates.of("command"))
+        login = {
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(self.certificates.authority),
+            "ssl.certificate.location": part,
+            "ssl.key.location": part,
+        }
+        return Brokers(f"127.0.0.1:{self.config.ports.kafka}", login)
+
+    @property
+    def probes_brokers(self) -> str:
+        """Kafka's addresses for probes."""
+        kafka = self.config.kafka
+        return kafka.brokers or f"{self.probes_host}:{self.config.ports.kafka_probes}"
+
+    @property
+    def probes_host(self) -> str:
+        """The name or address by which probes reach the stack's own broker."""
+        kafka = self.config.kafka
+        everywhere = kafka.listen in ("0.0.0.0", "::")
+        return kafka.advertised or (socket.gethostname() if everywhere else kafka.listen)
+
+    def kept_credentials(self, probe: str) -> Path:
+        """File of the credentials of a probe whose agent runs on this machine."""
+        return self.home / "secrets/probes" / f"{probe}.toml"
+
+    @property
+    def certificates(self) -> Certificates:
+        """The stack's certificates."""
+        return Certificates(self.home / "secrets/tls")
 
     @property
     def backups(self) -> Path:

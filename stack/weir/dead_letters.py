@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from rich.table import Table
 
 from weir import kafka
+from weir.brokers import Brokers
 from weir.errors import WeirError
 
 TOPIC = "weir.dead-letters"
@@ -30,11 +31,9 @@ class DeadLetter:
     cut: bool  # the message was too large to keep whole, so it cannot be put back
 
 
-def read(brokers: str) -> Iterator[DeadLetter]:
+def read(brokers: Brokers) -> Iterator[DeadLetter]:
     """Every refused message that Kafka still keeps, oldest first."""
-    consumer = Consumer(
-        {"bootstrap.servers": brokers, "group.id": "weir-dead-letters", "enable.auto.commit": False, "log_level": 0}
-    )
+    consumer = Consumer(brokers.client({"group.id": "weir-dead-letters", "enable.auto.commit": False}))
     try:
         for place in kafka.partitions(brokers, TOPIC):
             low, high = consumer.get_watermark_offsets(place, timeout=5)
@@ -77,14 +76,14 @@ def table(letters: list[DeadLetter]) -> Table:
     return drawn
 
 
-def send_back(brokers: str, letters: list[DeadLetter]) -> int:
+def send_back(brokers: Brokers, letters: list[DeadLetter]) -> int:
     """Put refused messages back on the topic and partition they came from; returns how many arrived.
 
     The jobs refuse a message again if they still cannot read it; if it was stored meanwhile, they recognise its
     sequence and drop it.
     """
     known = {(place.topic, place.partition) for place in kafka.partitions(brokers)}
-    producer = Producer({"bootstrap.servers": brokers, "enable.idempotence": True, "log_level": 0})
+    producer = Producer(brokers.client({"enable.idempotence": True}))
     arrived = 0
 
     def delivered(error: Any, _message: Any) -> None:

@@ -27,7 +27,7 @@ from weir.clickhouse import ClickHouse, connect
 from weir.config import Agent, Stack
 from weir.errors import WeirError
 from weir.services import agent, answers
-from weir.stack import bring_up, dashboard_url, enrol, superset_up, take_down
+from weir.stack import bring_up, dashboard_url, enrol_here, superset_up, take_down
 from weir.stages import Stages
 from weir.supervisor import MARK, Supervisor
 
@@ -178,7 +178,7 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
             service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
             with Stages(console) as stages:
                 bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
-                new = enrol(stack, PROBE, site=SITE)
+                new = enrol_here(stack, PROBE, site=SITE)
                 prefixes.apply(stack, OWN_NETWORKS)
                 start = int(time.time())
                 wire = None
@@ -218,8 +218,6 @@ def _agent_config(stack: Stack, net: Namespaces | None, iface: str | None) -> Pa
         f'interface = "{iface or (net.veth if net else "")}"',
         f'netns = "{net.servers}"' if net else "",
         'receive_offloads = "keep"' if net else "",
-        "[kafka]",
-        f'brokers = "{stack.brokers}"',
         "[metrics]",
         f'listen = "127.0.0.1:{stack.config.ports.agent_metrics}"',
     ]
@@ -300,8 +298,8 @@ def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:
         "kafka",
         "--probe",
         PROBE,
-        "--brokers",
-        stack.brokers,
+        "--credentials",
+        str(stack.kept_credentials(PROBE)),
         "--summary",
         "json",
     ]

@@ -11,6 +11,7 @@ import yaml
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from weir.brokers import Brokers
 from weir.config import CHECKOUT
 from weir.errors import WeirError
 
@@ -24,13 +25,12 @@ def declared_topics(path: Path = CHECKOUT / "schemas/topics.yaml") -> list[dict[
     return topics
 
 
-def admin(brokers: str) -> AdminClient:
+def admin(brokers: Brokers) -> AdminClient:
     """A client that gives up after seconds, not minutes."""
-    quiet = {"bootstrap.servers": brokers, "socket.timeout.ms": 5000, "log_level": 0}
-    return AdminClient(quiet, logger=None)
+    return AdminClient(brokers.client({"socket.timeout.ms": 5000}), logger=None)
 
 
-def reachable(brokers: str) -> bool:
+def reachable(brokers: Brokers) -> bool:
     """Whether the broker answers."""
     try:
         admin(brokers).list_topics(timeout=2)
@@ -39,7 +39,7 @@ def reachable(brokers: str) -> bool:
     return True
 
 
-def create_topics(brokers: str, probe: str | None = None, workers: int = 1) -> list[str]:
+def create_topics(brokers: Brokers, probe: str | None = None, workers: int = 1) -> list[str]:
     """Create the shared topics (`probe` None) or those of one probe; returns the new ones.
 
     If a probe has fewer partitions than `workers`, this adds partitions; Kafka cannot remove any.
@@ -73,7 +73,7 @@ def topics_of(probe: str) -> list[str]:
     return [topic["name"].replace("<probe>", probe) for topic in declared_topics() if "<probe>" in topic["name"]]
 
 
-def delete_topics(brokers: str, probe: str) -> list[str]:
+def delete_topics(brokers: Brokers, probe: str) -> list[str]:
     """Delete a probe's own topics, with the messages in them; returns those that existed."""
     client = admin(brokers)
     try:
@@ -88,7 +88,7 @@ def delete_topics(brokers: str, probe: str) -> list[str]:
     return names
 
 
-def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
+def partitions(brokers: Brokers, prefix: str = "weir.") -> list[TopicPartition]:
     """Every partition of the topics whose names begin with `prefix`."""
     topics = admin(brokers).list_topics(timeout=10).topics
     return [
@@ -99,7 +99,7 @@ def partitions(brokers: str, prefix: str = "weir.") -> list[TopicPartition]:
     ]
 
 
-def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
+def lag(brokers: Brokers, group: str = GROUP, probe: str = "") -> int | None:
     """Messages that the jobs have not yet committed, over the flows and counters topics of all probes, or of one; None if unknown."""
     try:
         kinds = ("weir.flows.", "weir.counters.")
@@ -108,7 +108,7 @@ def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
             for place in partitions(brokers)
             if (place.topic in [kind + probe for kind in kinds] if probe else place.topic.startswith(kinds))
         ]
-        consumer = Consumer({"bootstrap.servers": brokers, "group.id": group, "log_level": 0})
+        consumer = Consumer(brokers.client({"group.id": group}))
         try:
             total = 0
             for place in consumer.committed(wanted, timeout=5) if wanted else []:
@@ -121,7 +121,7 @@ def lag(brokers: str, group: str = GROUP, probe: str = "") -> int | None:
         return None
 
 
-def cluster(brokers: str) -> str | None:
+def cluster(brokers: Brokers) -> str | None:
     """The id of Kafka's cluster, drawn at random for each new one; None if it does not answer."""
     try:
         found: str | None = admin(brokers).list_topics(timeout=10).cluster_id
@@ -130,9 +130,9 @@ def cluster(brokers: str) -> str | None:
     return found
 
 
-def begins(brokers: str) -> dict[tuple[str, int], int]:
+def begins(brokers: Brokers) -> dict[tuple[str, int], int]:
     """The offset of the oldest message of every partition of Weir's topics."""
-    consumer = Consumer({"bootstrap.servers": brokers, "group.id": GROUP, "log_level": 0})
+    consumer = Consumer(brokers.client({"group.id": GROUP}))
     try:
         return {
             (place.topic, place.partition): consumer.get_watermark_offsets(place, timeout=10)[0]
@@ -142,7 +142,7 @@ def begins(brokers: str) -> dict[tuple[str, int], int]:
         consumer.close()
 
 
-def forget_group(brokers: str) -> None:
+def forget_group(brokers: Brokers) -> None:
     """Remove the offsets that the jobs committed; no job may run. Raises WeirError if Kafka refuses it."""
     client = admin(brokers)
     try:
@@ -154,11 +154,9 @@ def forget_group(brokers: str) -> None:
         raise WeirError(f"Kafka did not remove the offsets of the jobs: {error}", status=1) from error
 
 
-def compacted(brokers: str, topic: str) -> dict[str, bytes]:
+def compacted(brokers: Brokers, topic: str) -> dict[str, bytes]:
     """The newest value of each key of a compacted topic of one partition; empty if the topic does not exist."""
-    consumer = Consumer(
-        {"bootstrap.servers": brokers, "group.id": "weir-compacted", "enable.auto.commit": False, "log_level": 0}
-    )
+    consumer = Consumer(brokers.client({"group.id": "weir-compacted", "enable.auto.commit": False}))
     found: dict[str, bytes] = {}
     try:
         place = TopicPartition(topic, 0)
@@ -185,21 +183,18 @@ def compacted(brokers: str, topic: str) -> dict[str, bytes]:
 
 
 def publish(
-    brokers: str,
+    brokers: Brokers,
     topic: str,
     messages: Sequence[tuple[str, bytes | None]],
     progress: Callable[[int], None] = lambda _done: None,
 ) -> int:
     """Publish messages (key, value; None removes the key) to partition 0, in order; returns how many arrived."""
-    producer = Producer(
-        {
-            "bootstrap.servers": brokers,
-            "enable.idempotence": True,
-            "log_level": 0,
-            "message.timeout.ms": 30_000,
-            "queue.buffering.max.messages": 1_000_000,
-        }
-    )
+    settings = {
+        "enable.idempotence": True,
+        "message.timeout.ms": 30_000,
+        "queue.buffering.max.messages": 1_000_000,
+    }
+    producer = Producer(brokers.client(settings))
     arrived = 0
 
     def delivered(error: Any, _message: Any) -> None:

@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 from rich.table import Table
 
 from weir import kafka, locks
+from weir.brokers import Brokers
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -212,7 +213,7 @@ def table(entries: dict[str, Entry]) -> Table:
     return drawn
 
 
-def declared(brokers: str) -> dict[str, Entry]:
+def declared(brokers: Brokers) -> dict[str, Entry]:
     """The current declarations, by prefix. Leaves out entries that it cannot read; the jobs cannot read them either."""
     found = {}
     for prefix, value in kafka.compacted(brokers, TOPIC).items():

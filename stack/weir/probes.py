@@ -8,6 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from weir import kafka
+from weir.brokers import Brokers
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.messages.declarations_pb2 import Probe
@@ -26,7 +27,7 @@ class Declaration:
     one_way: bool = False
 
 
-def declared(brokers: str) -> dict[str, Declaration]:
+def declared(brokers: Brokers) -> dict[str, Declaration]:
     """The declarations, by probe name."""
     found = {}
     for name, value in kafka.compacted(brokers, TOPIC).items():
@@ -36,7 +37,7 @@ def declared(brokers: str) -> dict[str, Declaration]:
 
 
 def declare(
-    brokers: str, name: str, site: str | None = None, rank: int | None = None, one_way: bool | None = None
+    brokers: Brokers, name: str, site: str | None = None, rank: int | None = None, one_way: bool | None = None
 ) -> Declaration:
     """Declare a probe; None keeps a declared value. Returns the new declaration."""
     before = declared(brokers).get(name)
@@ -54,7 +55,7 @@ def declare(
     return after
 
 
-def undeclare(brokers: str, name: str) -> None:
+def undeclare(brokers: Brokers, name: str) -> None:
     """Remove the declaration of a probe, if there is one."""
     if name in declared(brokers) and kafka.publish(brokers, TOPIC, [(name, None)]) != 1:
         raise WeirError(f"{TOPIC} did not accept the removal of {name}", hint="try: weir status", status=1)

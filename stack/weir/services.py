@@ -18,8 +18,11 @@ import httpx
 
 from weir import kafka
 from weir.clickhouse import connect
-from weir.config import Agent, Stack
+from weir.config import Agent, Stack, octets
 from weir.errors import WeirError
+
+#: Seconds after which Kafka asks a probe for its password again.
+REAUTHENTICATION_S = 8
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ def _kafka(stack: Stack) -> Service:
     ]
 
     def prepare() -> None:
+        from weir.authority import issue  # its library takes a while to load, and most commands need none of it
+
+        issue(stack.certificates, [stack.probes_host])
         properties.write_text(
             "\n".join(
                 f"{key}={value}"
@@ -82,7 +88,7 @@ def _kafka(stack: Stack) -> Service:
                     "node.id": 1,
                     "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.kafka_controller}",
                     "controller.listener.names": "CONTROLLER",
-                    "listeners": f"PLAINTEXT://127.0.0.1:{ports.kafka},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
+                    **_kafka_security(stack),
                     "log.dirs": data,
                     "auto.create.topics.enable": "false",
                     "offsets.topic.replication.factor": 1,
@@ -121,6 +127,69 @@ def _kafka(stack: Stack) -> Service:
         needs=stack.kafka_jars,
         prepare=prepare,
     )
+
+
+def _kafka_security(stack: Stack) -> dict[str, object]:
+    """The broker's properties that say who may connect, and as whom.
+
+    The stack's own parts present a certificate (listener INTERNAL, loopback alone); probes a name and password (PROBES).
+    What no rule permits is refused.
+    """
+    ports, listen = stack.config.ports, stack.config.kafka.listen
+    internal = f"INTERNAL://127.0.0.1:{ports.kafka}"
+    return {
+        "listeners": f"{internal},PROBES://{listen}:{ports.kafka_probes},CONTROLLER://127.0.0.1:{ports.kafka_controller}",
+        "advertised.listeners": f"{internal},PROBES://{stack.probes_brokers}",
+        "listener.security.protocol.map": "INTERNAL:SSL,PROBES:SASL_SSL,CONTROLLER:SSL",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.name.internal.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=(weir\\.[a-z]+)$/$1/",
+        **pem_files(stack, "broker"),
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.probes.scram-sha-512.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        ),
+        # A password that is no longer valid ends a connection within this time.
+        "listener.name.probes.scram-sha-512.connections.max.reauth.ms": REAUTHENTICATION_S * 1000,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "false",
+        "super.users": "User:weir.broker;User:weir.command",
+    }
+
+
+def pem_files(stack: Stack, part: str) -> dict[str, object]:
+    """Properties of Kafka's Java programs: the certificate of a part, and the authority that it trusts."""
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": stack.certificates.of(part),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": stack.certificates.authority,
+    }
+
+
+def limit_probes(stack: Stack) -> None:
+    """Bound what each probe may publish, unless the broker already does. Only Kafka's own command can say it.
+
+    Raises WeirError if that command fails.
+    """
+    rate = stack.config.kafka.probe_rate
+    done = stack.data / "kafka/weir-probe-rate"
+    if done.exists() and done.read_text() == rate:
+        return
+    login = stack.run / "kafka-command.properties"
+    properties = {"security.protocol": "SSL", **pem_files(stack, "command")}
+    login.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    change = (
+        ["--add-config", f"producer_byte_rate={octets(rate)}"] if rate else ["--delete-config", "producer_byte_rate"]
+    )
+    command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
+    command += ["--command-config", str(login), "--alter", "--entity-type", "users", "--entity-default", *change]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise WeirError(f"Kafka took no limit for probes: {(answer.stdout + answer.stderr).strip()[-500:]}", status=1)
+    done.write_text(rate)
 
 
 def cluster_id() -> str:
@@ -182,6 +251,9 @@ def _flink(stack: Stack) -> Service:
         # Remove the files that an earlier process left behind: a gigabyte after thirty of them.
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, exist_ok=True)
+        if not stack.config.kafka.brokers:
+            properties = {"security.protocol": "SSL", **pem_files(stack, "jobs")}
+            _own_jobs_login(stack).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     return Service(
         name="flink",
@@ -194,7 +266,9 @@ def _flink(stack: Stack) -> Service:
             "--jobs",
             ",".join(settings.jobs),
             "--brokers",
-            stack.brokers,
+            str(stack.brokers),
+            "--kafka-properties",
+            str(_jobs_login(stack) or ""),
             "--group",
             kafka.GROUP,
             "--clickhouse",
@@ -255,6 +329,18 @@ def _flink(stack: Stack) -> Service:
     )
 
 
+def _own_jobs_login(stack: Stack) -> Path:
+    return stack.run / "jobs-kafka.properties"
+
+
+def _jobs_login(stack: Stack) -> Path | None:
+    """The file of Kafka's properties by which the jobs log in."""
+    given = stack.config.flink.kafka_properties
+    if given:
+        return Path(given).expanduser().absolute()
+    return None if stack.config.kafka.brokers else _own_jobs_login(stack)
+
+
 def _flink_runs(stack: Stack) -> bool:
     try:
         jobs = httpx.get(f"{stack.flink_url}/jobs/overview", timeout=2).json()["jobs"]
@@ -308,9 +394,10 @@ def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
 
 def agent(stack: Stack, one: Agent) -> Service:
     """A capture agent on this machine."""
+    login = [] if stack.config.kafka.brokers else ["--credentials", str(stack.kept_credentials(one.probe))]
     return Service(
         name=f"agent-{one.probe}",
-        command=[str(stack.agent_binary), "run", "--config", str(one.config)],
+        command=[str(stack.agent_binary), "run", "--config", str(one.config), *login],
         port=0,
         healthy=lambda: True,
         needs=stack.agent_binary,

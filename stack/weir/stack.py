@@ -5,18 +5,28 @@ from __future__ import annotations
 import functools
 import json
 import time
+from dataclasses import dataclass
 
 from rich.console import Console
 
-from weir import backup, kafka, savepoint
+from weir import backup, credentials, kafka, savepoint
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import migrate
 from weir.probes import Declaration, declare, undeclare
-from weir.services import Service, agent, all_services
+from weir.services import Service, agent, all_services, limit_probes
 from weir.stages import Stages
 from weir.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """topics: those that are new. bundle: the credentials, if the probe had none."""
+
+    topics: list[str]
+    bundle: str
+
 
 # Agents first, so that their last messages reach a running broker; the store before the broker.
 _STOP_ORDER = ["superset", "storage", "flink", "clickhouse", "kafka"]
@@ -56,9 +66,11 @@ def bring_up(
             supervisor.start(services[name])
     if "kafka" in services:
         supervisor.wait(services["kafka"])
+        limit_probes(stack)
+        credentials.permit_jobs(stack)
     made = kafka.create_topics(stack.brokers)
     if "kafka" in services:
-        stages.done("kafka", stack.brokers + (f", {len(made)} topics created" if made else ""))
+        stages.done("kafka", f"{stack.brokers}" + (f", {len(made)} topics created" if made else ""))
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
         stages.done("clickhouse", stack.clickhouse_url)
@@ -74,7 +86,7 @@ def bring_up(
         supervisor.wait(services["storage"])
         stages.done("storage")
     for one in stack.config.agents:
-        enrol(stack, one.probe)
+        enrol_here(stack, one.probe)
         service = agent(stack, one)
         stages.begin(service.name)
         supervisor.start(service)
@@ -123,8 +135,8 @@ def enrol(
     site: str | None = None,
     rank: int | None = None,
     one_way: bool | None = None,
-) -> list[str]:
-    """Create a probe's topics, declare the probe, and write its row in `probes`; returns the new topics.
+) -> Enrolment:
+    """Create a probe's topics, declare the probe, write its row in `probes`, and give it a password if it has none.
 
     A `site`, `rank` or `one_way` of None keeps the declared value.
     """
@@ -142,11 +154,24 @@ def enrol(
         "updated_at": time.time(),
     }
     connect(stack, "writer").execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
-    return made
+    new = credentials.manages(stack) and not credentials.has(stack, name)
+    return Enrolment(made, credentials.mint(stack, name) if new else "")
+
+
+def enrol_here(stack: Stack, name: str, site: str | None = None) -> list[str]:
+    """Enrol a probe whose agent runs on this machine, and keep its credentials; returns the new topics."""
+    made = enrol(stack, name, site=site)
+    path = stack.kept_credentials(name)
+    if credentials.manages(stack) and (made.bundle or not path.exists()):
+        path.unlink(missing_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        credentials.write_secret(path, made.bundle or credentials.mint(stack, name))
+    return made.topics
 
 
 def retire(stack: Stack, name: str) -> list[str]:
-    """Delete a probe's topics, its declaration and its row in `probes`; returns the topics. Stored records stay.
+    """Take a probe's rights, and delete its topics, its declaration and its row in `probes`; returns the topics. Stored
+    records stay.
 
     Raises WeirError if no such probe is enrolled.
     """
@@ -157,6 +182,8 @@ def retire(stack: Stack, name: str) -> list[str]:
     if not known:
         raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
     # The row comes last, so that an interrupted removal can be repeated.
+    if credentials.manages(stack):
+        credentials.revoke(stack, name)
     deleted = kafka.delete_topics(stack.brokers, name)
     undeclare(stack.brokers, name)
     store.execute(f"ALTER TABLE probes DELETE WHERE probe = '{name}' SETTINGS mutations_sync = 2")

@@ -69,7 +69,7 @@ def load(stack: RunningStack, probes: list[str], options: argparse.Namespace) ->
     command = [str(BENCH), "generate", "--records", str(options.records), "--probes", ",".join(probes)]
     command += ["--rate", str(options.rate * len(probes)), "--per-interval", str(options.rate * INTERVAL_S)]
     command += ["--start-ms", str(start_ms), *(["--flows", str(options.flows)] if options.flows else [])]
-    done = run([*command, "--brokers", stack.stack.brokers], timeout=4 * 3600)
+    done = run([*command, "--credentials", str(stack.operator)], timeout=4 * 3600)
     assert done.status == 0, done.err
     assert sum(one["records"] for one in json.loads(done.out)["probes"].values()) == options.records
 
@@ -78,7 +78,7 @@ class Positions:
     """How far the jobs have read each probe's topic, as intervals from the beginning."""
 
     def __init__(self, stack: RunningStack, probes: list[str]) -> None:
-        settings = {"bootstrap.servers": stack.stack.brokers, "group.id": "bench", "enable.auto.commit": False}
+        settings = stack.stack.brokers.client({"group.id": "bench", "enable.auto.commit": False})
         consumer = Consumer(settings)
         topics = {f"weir.flows.{probe}" for probe in probes}
         # Flink's reporter writes an underscore for these characters.

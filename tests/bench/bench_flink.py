@@ -76,14 +76,27 @@ class Run:
 class Jobs:
     """A separate process of jobs; a context manager."""
 
-    def __init__(self, brokers: str, jobs: str, pattern: str, heap: str, profile: Path | None) -> None:
+    def __init__(self, brokers: str, login: Path, jobs: str, pattern: str, heap: str, profile: Path | None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         self.rest, self.metrics = free_ports(2)
         java = ["java", f"-Djava.io.tmpdir={self.folder}", *flink_memory(heap)]
         if profile:
             settings = f"filename={profile},settings=profile,dumponexit=true"
             java.append(f"-XX:StartFlightRecording={settings}")
-        options = ["--jobs", jobs, "--brokers", brokers, "--group", "bench", "--sink", "count", "--start", "earliest"]
+        options = [
+            "--jobs",
+            jobs,
+            "--brokers",
+            brokers,
+            "--kafka-properties",
+            str(login),
+            "--group",
+            "bench",
+            "--sink",
+            "count",
+            "--start",
+            "earliest",
+        ]
         options += ["--topics", pattern, "--resume", "none", "--checkpoints", str(self.folder / "state")]
         options += ["--rest-port", str(self.rest), "--metrics-port", str(self.metrics)]
         self.log = (self.folder / "log").open("w")
@@ -151,7 +164,9 @@ def measure(stack: RunningStack, load: Load, jobs: str, *, heap: str, profile: b
     """Read all records of a load with these jobs."""
     recording = Path(tempfile.mktemp(suffix=".jfr")) if profile else None
     pattern = "|".join(load.probes)
-    with Jobs(stack.stack.brokers, jobs, pattern, heap, recording) as process:
+    with Jobs(
+        str(stack.stack.brokers), stack.stack.run / "kafka-command.properties", jobs, pattern, heap, recording
+    ) as process:
         peak = 0
         ended = threading.Event()
 
@@ -199,7 +214,7 @@ def fill(stack: RunningStack, load: Load, start_ms: int) -> None:
     for probe in load.probes:
         stack.enrol(probe, 2)
     command = [str(BENCH), "generate", "--records", str(load.records), "--probes", ",".join(load.probes)]
-    command += ["--workers", "2", "--brokers", stack.stack.brokers, "--start-ms", str(start_ms), *load.options]
+    command += ["--workers", "2", "--credentials", str(stack.operator), "--start-ms", str(start_ms), *load.options]
     done = run(command, timeout=900)
     assert done.status == 0, done.err
 

@@ -85,7 +85,7 @@ def throughput(stack: RunningStack, records: int, probes: list[str], workers: in
     stack.stop("flink")
     before = stored(stack)
     command = [str(BENCH), "generate", "--records", str(records), "--probes", ",".join(probes)]
-    done = run([*command, "--workers", str(workers), "--brokers", stack.stack.brokers], timeout=1800)
+    done = run([*command, "--workers", str(workers), "--credentials", str(stack.operator)], timeout=1800)
     assert done.status == 0, done.err
     written = json.loads(done.out)
     total = sum(one["records"] for one in written["probes"].values())
@@ -128,7 +128,7 @@ def latency(stack: RunningStack, seconds: int) -> dict[str, Any]:
         config.write_text(
             f'probe = "latency"\ninterval = "10s"\nworkers = 1\nstate_dir = "{folder}"\n'
             f'[source]\ninterface = "{net.veth}"\nnetns = "{net.servers}"\nreceive_offloads = "keep"\n'
-            f'[kafka]\nbrokers = "{stack.stack.brokers}"\n'
+            f'[kafka]\ncredentials = "{stack.bundle("latency")}"\n'
         )
         agent = subprocess.Popen(
             [str(AGENT), "run", "--config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -177,7 +177,7 @@ def away(stack: RunningStack, seconds: int) -> dict[str, Any]:
         "--rate",
         "50000",
     ]
-    done = run([*command, "--brokers", stack.stack.brokers], timeout=600)
+    done = run([*command, "--credentials", str(stack.operator)], timeout=600)
     assert done.status == 0, done.err
     stack.start("clickhouse")
     total = sum(one["records"] for one in json.loads(done.out)["probes"].values())

@@ -47,7 +47,7 @@ def test_dead_letters_come_back_once(stack: RunningStack, tmp_path: Path) -> Non
     # As if a newer reader ran: the dead letter lies in the topic with its origin, and is understood today.
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": stack.stack.brokers})
+    producer = Producer(stack.stack.brokers.client())
     headers = {
         "weir-cause": "major: 2, this reader knows 1",
         "weir-topic": "weir.flows.later",

@@ -97,7 +97,7 @@ def _close(end: socket.socket) -> None:
 
 def generating(stack: RunningStack, records: int, *probes: str) -> list[str]:
     """The command that writes synthetic records into Kafka, and prints a summary."""
-    words = ["--records", str(records), "--probes", ",".join(probes), "--brokers", stack.stack.brokers]
+    words = ["--records", str(records), "--probes", ",".join(probes), "--credentials", str(stack.operator)]
     return [str(BENCH), "generate", *words]
 
 

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from capture_traces import made_frames
 from harness import AGENT, RunningStack, eventually, free_ports, run
+from weir import kafka
 
 TOPIC = "nprobe-flows"
 
@@ -150,14 +151,15 @@ def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, t
     """Shut down cleanly, the collector counts everything once; killed, it reads again the messages it had not
     published.
     """
-    admin = AdminClient({"bootstrap.servers": stack.stack.brokers})
+    admin = kafka.admin(stack.stack.brokers)
     admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(30)
     nprobe = Nprobe(stack)
     nprobe.write(10)  # Older than the collector's first start, so not read.
     nprobe = Nprobe(stack)
     try:
         stack.enrol("nprobes")
-        words = ["--probe", "nprobes", "--brokers", stack.stack.brokers]
+        words = ["--credentials", str(stack.bundle("nprobes"))]
+        words += [word for property in stack.login for word in ("--nprobe-kafka-conf", property)]
         words += ["--nprobe-kafka", f"{stack.stack.brokers};{TOPIC};1;snappy"]
         with collector(tmp_path, *words):
             said(tmp_path, "of 2 partitions")

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 import ntop_reader
 from capture_traces import new_flows
 from harness import AGENT, RunningStack, eventually, free_ports
 from nprobe_capture import ACK, FIN, RST, SYN, make
 from ntop_reader import HEADER, MANDATORY, Message, Subscriber, flows
+from weir import kafka
 
 #: Every element that a record can fill.
 TEMPLATE = (
@@ -204,8 +205,9 @@ def test_a_replay_waits_for_a_subscriber_that_is_slow(tmp_path: Path) -> None:
 def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path, lines: list[Line]) -> None:
     """Every message of a real Kafka is one record, from `read --export` and from both spellings of `nprobe --kafka`."""
     brokers = stack.stack.brokers
-    as_nprobe = [str(AGENT), "nprobe", "-i", str(capture), "-n", "none", "-T", TEMPLATE]
-    as_weir = [str(AGENT), "read", str(capture), "--keep-time", "--template", TEMPLATE]
+    login = [word for property in stack.login for word in ("--kafka-conf", property)]
+    as_nprobe = [str(AGENT), "nprobe", "-i", str(capture), "-n", "none", "-T", TEMPLATE, *login]
+    as_weir = [str(AGENT), "read", str(capture), "--keep-time", "--template", TEMPLATE, *login]
     commands = {
         "numbers": [*as_weir, "--export", f"nprobe-kafka={brokers};numbers"],
         "labels": [*as_weir, "--json-labels", "--export", f"nprobe-kafka={brokers};labels"],
@@ -213,7 +215,7 @@ def test_consumers_of_kafka_read_every_field(stack: RunningStack, capture: Path,
         "five-parts": [*as_nprobe, "--kafka", f"{brokers};five-parts;options;1;gzip", "--json-labels"],
     }
     topics = [NewTopic(topic, num_partitions=1) for topic in commands]
-    admin = AdminClient({"bootstrap.servers": brokers})
+    admin = kafka.admin(brokers)
     for created in admin.create_topics(topics).values():
         created.result(30)
     for topic, command in commands.items():

@@ -19,7 +19,7 @@ def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
     """Publishes some hundred records of the probe `flowing` per second until the test ends."""
     stack.enrol("flowing")
     words = "generate --probes flowing --records 200000 --rate 500 --per-interval 5000 --sources 100"
-    command = [str(BENCH), *words.split(), "--brokers", stack.stack.brokers]
+    command = [str(BENCH), *words.split(), "--credentials", str(stack.operator)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process

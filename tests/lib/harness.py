@@ -27,7 +27,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from run import new_logs
-from weir import config, kafka, ledger
+from weir import config, credentials, kafka, ledger
 from weir.clickhouse import ClickHouse, connect
 from weir.migrations import migrate
 from weir.services import all_services
@@ -229,16 +229,33 @@ class RunningStack:
 
     def read_command(self, probe: str, *captures: Path) -> list[str]:
         """The command that `read` runs."""
-        words = ["--to", "kafka", "--probe", probe, "--brokers", self.stack.brokers, "--summary", "json"]
+        words = ["--to", "kafka", "--credentials", str(self.bundle(probe)), "--summary", "json"]
         return [str(AGENT), "read", *map(str, captures), *words]
 
     def enrol(self, probe: str, workers: int = 1, *words: str) -> None:
         """`weir probe add` with these options; without any, in this process, which need not start another Python."""
-        if not words:
-            enrol(self.stack, probe, workers)
-            return
-        done = self.weir("probe", "add", probe, "--workers", str(workers), *words)
-        assert done.status == 0, done.err
+        path = self.bundle(probe)
+        path.parent.mkdir(exist_ok=True)
+        if words:
+            done = self.weir("probe", "add", probe, "--workers", str(workers), "--bundle", str(path), *words)
+            assert done.status == 0, done.err
+        elif made := enrol(self.stack, probe, workers).bundle:
+            path.unlink(missing_ok=True)
+            credentials.write_secret(path, made)
+
+    def bundle(self, probe: str) -> Path:
+        """The file of an enrolled probe's credentials for Kafka."""
+        return self.home / "bundles" / f"{probe}.toml"
+
+    @property
+    def login(self) -> list[str]:
+        """Options that let the agent read from and export to this stack's Kafka, as a broker of somebody else."""
+        return [f"{key}={value}" for key, value in self.stack.brokers.login.items()]
+
+    @property
+    def operator(self) -> Path:
+        """A file of credentials that may write to the topics of every probe."""
+        return credentials.of_this_command(self.stack)
 
     # ---- inspecting ----
 
@@ -307,9 +324,7 @@ class RunningStack:
 
     def messages(self, topic: str) -> list[tuple[int, bytes]]:
         """Every message of a topic as (partition, value)."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.stack.brokers, "group.id": "weir-tests", "enable.auto.commit": False}
-        )
+        consumer = Consumer(self.stack.brokers.client({"group.id": "weir-tests", "enable.auto.commit": False}))
         found = []
         try:
             for place in kafka.partitions(self.stack.brokers, topic):
@@ -329,7 +344,7 @@ class RunningStack:
 
     def publish(self, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
         """Publish values to one partition, in order."""
-        producer = Producer({"bootstrap.servers": self.stack.brokers, "enable.idempotence": True, "linger.ms": 5})
+        producer = Producer(self.stack.brokers.client({"enable.idempotence": True, "linger.ms": 5}))
         for value in values:
             producer.produce(topic, value, partition=partition)
             producer.poll(0)
@@ -434,7 +449,7 @@ def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str
 @contextmanager
 def collector(stack: RunningStack, port: int, state: Path, probe: str = "routers") -> Iterator[subprocess.Popen[str]]:
     """`weir-probe collect`, shut down cleanly."""
-    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--probe", probe, "--brokers", stack.stack.brokers]
+    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--credentials", str(stack.bundle(probe))]
     words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
     process = subprocess.Popen(
         [str(AGENT), *words], stdout=subprocess.PIPE, stderr=(state / "log").open("a"), text=True

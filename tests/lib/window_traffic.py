@@ -44,7 +44,7 @@ class Publisher:
     def __init__(self, stack: RunningStack, probe: str, *words: str, worker: int = 0, workers: int = 1) -> None:
         self.probe, self.worker, self.workers = probe, worker, workers
         stack.enrol(probe, workers, *words)
-        self.producer = Producer({"bootstrap.servers": stack.stack.brokers, "enable.idempotence": True})
+        self.producer = Producer(stack.stack.brokers.client({"enable.idempotence": True}))
         self.epoch = int(time.time() * 1e6)
         self.sequence = 0
         self.waiting = 0

@@ -24,7 +24,7 @@ from weir.demo_traffic import write_capture
 
 def keep_messages(stack: RunningStack) -> None:
     """Let Kafka keep the messages for as long as the archive is used."""
-    client = AdminClient({"bootstrap.servers": stack.stack.brokers})
+    client = AdminClient(stack.stack.brokers.client())
     topics = [name for name in client.list_topics(timeout=10).topics if name.startswith("weir.")]
     forever = ConfigEntry("retention.ms", "-1", incremental_operation=AlterConfigOpType.SET)
     resources = [ConfigResource("topic", name, incremental_configs=[forever]) for name in topics]

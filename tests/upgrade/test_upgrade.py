@@ -69,7 +69,7 @@ def test_an_upgrade_keeps_rows_messages_and_state(before: Path, tmp_path: Path, 
         """The earlier version's agent reads a new capture; the number of its packets."""
         written = write_capture(tmp_path / "old.pcap", packets, seconds)
         agent = [str(before / "capture/target/release/weir-probe"), "read", str(tmp_path / "old.pcap")]
-        done = run([*agent, "--to", "kafka", "--brokers", stack.stack.brokers, "--probe", probe], old)
+        done = run([*agent, "--to", "kafka", "--brokers", str(stack.stack.brokers), "--probe", probe], old)
         assert done.status == 0, done.err
         return written
 

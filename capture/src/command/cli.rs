@@ -3,6 +3,7 @@
 use super::applications::ApplicationsArgs;
 use super::collect::{self, CollectArgs};
 use super::decode::DecodeArgs;
+use super::enrol::{self, EnrolArgs};
 use super::interfaces::{self, InterfacesArgs};
 use super::nprobe::{self, NprobeArgs};
 use super::read::{self, ReadArgs};
@@ -41,6 +42,9 @@ pub enum Command {
     /// Capture or read, and export, with the common options of nProbe (also when invoked as `nprobe`)
     #[command(after_help = nprobe::HELP)]
     Nprobe(NprobeArgs),
+    /// Keep the credentials for Kafka that `weir probe add` printed
+    #[command(after_help = enrol::HELP)]
+    Enrol(EnrolArgs),
     /// List the interfaces of this host, and the sources that can capture on each
     #[command(after_help = interfaces::HELP)]
     Interfaces(InterfacesArgs),

@@ -87,7 +87,7 @@ pub struct CollectArgs {
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
-    args.instead.put_into(&mut config).map_err(Failure::start)?;
+    args.instead.put_into(&mut config, args.to).map_err(Failure::start)?;
     if let Some(state_dir) = &args.state_dir {
         config.state_dir.clone_from(state_dir);
     }

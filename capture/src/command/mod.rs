@@ -5,6 +5,7 @@ pub mod cli;
 pub mod collect;
 pub mod decode;
 pub mod docs;
+pub mod enrol;
 pub mod interfaces;
 pub mod nprobe;
 pub mod options;

@@ -121,13 +121,14 @@ pub fn nprobe(args: &NprobeArgs) -> Result<Exit, Failure> {
     config.limits.idle = std::time::Duration::from_secs(args.idle.into());
     config.metrics.listen = None;
     if !Path::new(&args.interface).is_file() {
-        let run = RunArgs { config: PathBuf::from("nprobe"), summary: SummaryForm::Text };
+        let run = RunArgs { config: PathBuf::from("nprobe"), credentials: None, summary: SummaryForm::Text };
         return run::run_with(&run, config);
     }
     let read = ReadArgs {
         files: vec![PathBuf::from(&args.interface)],
         to: Target::None,
         export: Vec::new(),
+        kafka_conf: Vec::new(),
         template: String::new(),
         biflow: false,
         json_labels: false,
@@ -162,12 +163,7 @@ fn exports(args: &NprobeArgs) -> anyhow::Result<Vec<ExportConfig>> {
     }
     for kafka in &args.kafka {
         let (brokers, topic, mut properties) = nprobe_kafka::parse(kafka).context("--kafka")?;
-        for property in &args.kafka_conf {
-            let (key, value) = property
-                .split_once('=')
-                .with_context(|| format!("--kafka-conf {property:?} is not of the form key=value"))?;
-            properties.insert(key.to_owned(), value.to_owned());
-        }
+        nprobe_kafka::add(&mut properties, &args.kafka_conf)?;
         let (template, json_labels) = (template.clone(), args.json_labels);
         exports.push(ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels }));
     }

@@ -5,6 +5,7 @@ use crate::line::destination::Target;
 use crate::meter::interval::IntervalLength;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Options that override the configuration.
 #[derive(Args, Debug, Default)]
@@ -15,23 +16,34 @@ pub struct Instead {
     /// Kafka's brokers, separated by commas [default: those of the configuration, else 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT")]
     pub brokers: Option<String>,
+    /// File of the credentials for Kafka, with its brokers [default: that of the configuration, else none with --brokers,
+    /// else /etc/weir-probe/credentials.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
     /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]
     #[arg(long, value_name = "TIME")]
     pub interval: Option<IntervalLength>,
 }
 
 impl Instead {
-    /// Applies them to a configuration.
+    /// Applies them to a configuration, whose records go to `to`.
     ///
     /// # Errors
-    /// If the probe's name is invalid.
-    pub fn put_into(&self, config: &mut Config) -> anyhow::Result<()> {
+    /// If the probe's name is invalid, or credentials for Kafka cannot be used.
+    pub fn put_into(&self, config: &mut Config, to: Target) -> anyhow::Result<()> {
         if let Some(probe) = &self.probe {
             check_probe(probe)?;
             config.probe.clone_from(probe);
         }
         if let Some(brokers) = &self.brokers {
             config.kafka.brokers.clone_from(brokers);
+            config.kafka.credentials = PathBuf::new();
+        }
+        if let Some(credentials) = &self.credentials {
+            config.kafka.credentials.clone_from(credentials);
+        }
+        if to == Target::Kafka {
+            config.log_in()?;
         }
         config.interval = self.interval.unwrap_or(config.interval);
         Ok(())

@@ -71,6 +71,9 @@ pub struct ReadArgs {
     /// Use names as keys of exported JSON, not numbers
     #[arg(long)]
     pub json_labels: bool,
+    /// Property of librdkafka for exports to Kafka, for example for TLS; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub kafka_conf: Vec<String>,
     /// Overrides of the configuration.
     #[command(flatten)]
     pub instead: Instead,
@@ -99,9 +102,9 @@ pub struct ReadArgs {
 /// not be delivered to their target. A truncated file is not such a failure: [`Exit::BrokenFile`].
 pub fn read(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
-    args.instead.put_into(&mut config).map_err(Failure::start)?;
+    args.instead.put_into(&mut config, args.to).map_err(Failure::start)?;
     let ReadArgs { template, biflow, json_labels, .. } = args;
-    let options = ExportOptions { template, biflow: *biflow, json_labels: *json_labels };
+    let options = ExportOptions { template, biflow: *biflow, json_labels: *json_labels, kafka_conf: &args.kafka_conf };
     let exported = args.export.iter().map(|text| ExportConfig::parse(text, options));
     config.export = exported.collect::<anyhow::Result<_>>().map_err(Failure::start)?;
     read_with(args, config)

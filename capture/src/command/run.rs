@@ -27,7 +27,7 @@ use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
 use crate::{Exit, Failure};
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use caps::Capability;
 use clap::Args;
 use crossbeam_channel::Sender;
@@ -54,6 +54,9 @@ pub struct RunArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// File of the credentials for Kafka, with its brokers [default: that of the configuration]
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
     /// Format of the summary at the end: `text` to standard error, `json` as one object to standard output
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub summary: SummaryForm,
@@ -70,14 +73,19 @@ const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 /// # Errors
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    run_with(args, Config::read(&args.config).map_err(Failure::start)?)
+    let mut config = Config::read(&args.config).map_err(Failure::start)?;
+    if let Some(credentials) = &args.credentials {
+        config.kafka.credentials.clone_from(credentials);
+    }
+    run_with(args, config)
 }
 
 /// Captures with a configuration, read from `file` if given.
 ///
 /// # Errors
 /// Those of [`run`].
-pub fn run_with(args: &RunArgs, config: Config) -> Result<Exit, Failure> {
+pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
+    config.log_in().with_context(|| args.config.display().to_string()).map_err(Failure::start)?;
     let name = &config.source.interface;
     if name.is_empty() {
         return Err(Failure::start(anyhow!("{}: source.interface is not set", args.config.display())));

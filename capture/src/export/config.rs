@@ -34,6 +34,8 @@ pub struct ExportOptions<'a> {
     pub biflow: bool,
     /// Names for keys of JSON.
     pub json_labels: bool,
+    /// Properties of librdkafka, each `key=value`.
+    pub kafka_conf: &'a [String],
 }
 
 impl ExportConfig {
@@ -87,7 +89,8 @@ impl ExportConfig {
             "ipfix" => ExportConfig::Ipfix(ToCollector { address, template, biflow, domain: 0 }),
             "netflow-v9" => ExportConfig::NetflowV9(ToCollector { address, template, biflow, domain: 0 }),
             "nprobe-kafka" => {
-                let (brokers, topic, properties) = nprobe_kafka::parse(&address)?;
+                let (brokers, topic, mut properties) = nprobe_kafka::parse(&address)?;
+                nprobe_kafka::add(&mut properties, options.kafka_conf)?;
                 ExportConfig::NprobeKafka(ToKafka { brokers, topic, properties, template, json_labels })
             }
             "nprobe-zmq" => ExportConfig::NprobeZmq(ToNtopng { address, template, json_labels, ..ToNtopng::default() }),

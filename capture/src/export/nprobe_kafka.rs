@@ -41,6 +41,19 @@ pub struct ToKafka {
     pub json_labels: bool,
 }
 
+/// Adds properties of librdkafka, each of the form `key=value`.
+///
+/// # Errors
+/// If one has another form.
+pub fn add(properties: &mut BTreeMap<String, String>, more: &[String]) -> anyhow::Result<()> {
+    for property in more {
+        let pair = property.split_once('=');
+        let (key, value) = pair.with_context(|| format!("--kafka-conf {property:?} is not of the form key=value"))?;
+        properties.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(())
+}
+
 /// Parses `--kafka` in either of nProbe's spellings: brokers, topic, and the librdkafka properties that follow.
 ///
 /// # Errors

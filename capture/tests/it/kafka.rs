@@ -66,6 +66,7 @@ fn metric(metrics: &Metrics, name: &str) -> u64 {
 fn options(brokers: &str) -> KafkaOptions {
     KafkaOptions {
         brokers: brokers.to_owned(),
+        credentials: None,
         properties: BTreeMap::new(),
         probe: "lab".to_owned(),
         workers: 1,

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from weir import kafka, probes
+from weir import credentials, kafka, probes
 from weir.clickhouse import connect
 from weir.commands import configured, console
+from weir.config import Stack
+from weir.credentials import write_secret
 from weir.errors import WeirError
 from weir.stack import describe_probe, enrol, retire
 
 OneWay = Annotated[
     bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
 ]
+
+
+Bundle = Annotated[
+    Path | None, typer.Option("--bundle", help="Write the credentials to this file, for its owner alone.")
+]
+#: What is no bundle.
+note = Console(stderr=True)
 
 
 def _rank(default: str = "") -> Any:
@@ -32,12 +44,15 @@ def add(
     site: Annotated[str | None, typer.Option(help="Its site; prefixes of this site are inside for the probe.")] = None,
     rank: Annotated[int | None, _rank(" [100]")] = None,
     one_way: OneWay = None,
+    bundle: Bundle = None,
 ) -> None:
-    """Enrol a probe: create its topics, so that its agent can publish and the ledger expects its records.
+    """Enrol a probe: create its topics, so that the ledger expects its records, and print the credentials by which its
+    agent can publish.
 
-    If the probe is already enrolled, omitted options keep their values.
+    The credentials (the bundle) go to the standard output, or to a file; `weir-probe enrol` on the probe keeps them. If
+    the probe is already enrolled, omitted options keep their values, and so do its credentials.
 
-    Example: weir probe add border --workers 4 --site "Oslo, exchange"
+    Example: weir probe add border --workers 4 --site "Oslo, exchange" > border.bundle
     """
     stack = configured()
     if not kafka.PROBE_NAME.fullmatch(name):
@@ -48,7 +63,65 @@ def add(
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
     made = enrol(stack, name, workers, interval, site, rank, one_way)
-    print(f"enrolled {name}" + (f" ({', '.join(made)})" if made else ", its topics already existed"))
+    topics = f" ({', '.join(made.topics)})" if made.topics else ", its topics already existed"
+    note.print(f"enrolled {name}{topics}", highlight=False)
+    if made.bundle:
+        _hand_over(made.bundle, name, bundle)
+    elif credentials.manages(stack):
+        note.print(f"it keeps its credentials; `weir probe rotate {name}` prints new ones", highlight=False)
+    else:
+        note.print(f"{stack.brokers} has its own users: let {name} write to these topics there", highlight=False)
+
+
+def rotate(
+    name: Annotated[str, typer.Argument(help="An enrolled probe.")],
+    bundle: Bundle = None,
+) -> None:
+    """Print new credentials of a probe. Within ten seconds the earlier ones are worth nothing.
+
+    Its agent goes on once `weir-probe enrol` has kept the new ones; until then its records wait in its spool.
+
+    Example: weir probe rotate border | ssh border weir-probe enrol -
+    """
+    stack = _managing(name)
+    _hand_over(credentials.mint(stack, name), name, bundle)
+
+
+def revoke(
+    name: Annotated[str, typer.Argument(help="An enrolled probe.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Take the credentials of a probe: Kafka accepts nothing more from it. Its topics and its declaration stay.
+
+    `weir probe rotate` gives it new ones.
+
+    Example: weir probe revoke border
+    """
+    stack = _managing(name)
+    if not yes:
+        typer.confirm(f"Accept nothing more from {name}?", abort=True)
+    credentials.revoke(stack, name)
+    note.print(f"revoked {name}: Kafka accepts nothing more from it", highlight=False)
+
+
+def _managing(name: str) -> Stack:
+    """The stack, whose own broker knows the probe. Raises WeirError."""
+    stack = configured()
+    if not credentials.manages(stack):
+        raise WeirError(f"{stack.brokers} has its own users", hint="change the probe's password there")
+    if name not in {row["probe"] for row in probes.enrolled(connect(stack, "analyst"))}:
+        raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
+    return stack
+
+
+def _hand_over(text: str, name: str, path: Path | None) -> None:
+    if path is None:
+        print(text, end="")
+        if sys.stdout.isatty():
+            note.print(f"this is the bundle of {name}: keep it secret, and enrol it there", highlight=False)
+        return
+    write_secret(path, text)
+    note.print(f"the credentials of {name} are in {path}; on the probe: weir-probe enrol {path.name}", highlight=False)
 
 
 def set_(

@@ -60,7 +60,7 @@ def _published(stack: RunningStack, alert: str) -> list[Any]:
 @contextmanager
 def _agent(stack: RunningStack, probe: str) -> Iterator[None]:
     """An agent that closes an interval each second, and is killed at the end."""
-    words = ["--brokers", stack.stack.brokers, "--probes", probe, "--interval", "1s"]
+    words = ["--credentials", str(stack.operator), "--probes", probe, "--interval", "1s"]
     command = [str(BENCH), "generate", "--records", "100000", "--per-interval", "100", "--rate", "100", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

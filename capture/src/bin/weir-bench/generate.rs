@@ -9,6 +9,7 @@ use fastrand::Rng;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -43,6 +44,9 @@ pub struct GenerateArgs {
     /// Kafka's brokers
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     pub brokers: String,
+    /// File of the credentials for Kafka, with its brokers, which may write to the topics of all these probes
+    #[arg(long, value_name = "FILE")]
+    pub credentials: Option<PathBuf>,
     /// Names of the probes, separated by commas; their topics must exist
     #[arg(long, value_delimiter = ',', default_value = "bench")]
     pub probes: Vec<String>,
@@ -112,6 +116,7 @@ pub fn generate(args: &GenerateArgs) -> Result<Exit, Failure> {
     for probe in &args.probes {
         let options = KafkaOptions {
             brokers: args.brokers.clone(),
+            credentials: args.credentials.clone(),
             properties: BTreeMap::new(),
             probe: probe.clone(),
             workers: args.workers,

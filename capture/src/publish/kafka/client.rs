@@ -1,18 +1,22 @@
 //! The Kafka client: what sending requires of it, its set-up, its answers, and the check for brokers and topics.
 
+use super::credentials::{Credentials, CredentialsFile};
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
 use crate::packet::protocol::TCP;
 use crate::publish::topic::{Topic, TopicMessage};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext, PurgeConfig};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// How long [`reach`] waits for Kafka.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a failed client may take to return its messages.
 const GIVE_BACK: Duration = Duration::from_secs(5);
@@ -43,6 +47,11 @@ pub(super) trait Client {
 
     fn look_for_topics(&mut self) -> Look;
 
+    /// Whether the credentials have changed since the last call, so that a new client would log in with others.
+    fn has_new_credentials(&mut self) -> bool {
+        false
+    }
+
     /// Refreshes the brokers' addresses in a thread of its own, since resolving names may take long.
     ///
     /// # Errors
@@ -63,6 +72,7 @@ pub(super) trait Client {
 /// librdkafka.
 pub(super) struct KafkaClient {
     producer: BaseProducer<Answers>,
+    credentials: Option<CredentialsFile>,
     shared: Arc<KafkaShared>,
 }
 
@@ -72,7 +82,8 @@ impl KafkaClient {
     /// # Errors
     /// If a property is wrong.
     pub(super) fn new(shared: &Arc<KafkaShared>) -> anyhow::Result<KafkaClient> {
-        Ok(KafkaClient { producer: producer(shared)?, shared: Arc::clone(shared) })
+        let credentials = shared.options.credentials.clone().map(CredentialsFile::new);
+        Ok(KafkaClient { producer: producer(shared)?, credentials, shared: Arc::clone(shared) })
     }
 }
 
@@ -152,20 +163,88 @@ const DEFAULTS: [(&str, &str); 9] = [
 
 fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     let options = &shared.options;
+    let credentials = options.credentials.as_deref().map(Credentials::read).transpose()?;
     let mut config = ClientConfig::new();
     config.set("client.id", format!("weir-probe-{}", options.probe));
-    let properties = options.properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    for (key, value) in DEFAULTS.into_iter().chain(properties) {
+    for (key, value) in DEFAULTS.into_iter().chain(credentials.iter().flat_map(Credentials::properties)) {
+        config.set(key, value);
+    }
+    for (key, value) in &options.properties {
         config.set(key, value);
     }
     // Delivery guarantees rest on these, so no property overrides them.
     config
-        .set("bootstrap.servers", &options.brokers)
+        .set("bootstrap.servers", credentials.as_ref().map_or(&options.brokers, |found| &found.brokers))
         .set("enable.idempotence", "true")
         .set("acks", "all")
         .set("message.timeout.ms", "0")
         .create_with_context(Answers(Arc::clone(shared)))
         .context("the Kafka client cannot be set up: see [kafka] properties")
+}
+
+/// What credentials reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// The topics of the probe.
+    Topics,
+    /// Kafka, but none of those topics.
+    NoTopics,
+}
+
+/// Logs in once, and looks for the topics of a probe.
+///
+/// # Errors
+/// If Kafka does not answer, is not the one whose authority is in the credentials, or refuses them.
+pub fn reach(credentials: &Credentials, probe: &str) -> anyhow::Result<Reached> {
+    let mut config = ClientConfig::new();
+    for (key, value) in credentials.properties() {
+        config.set(key, value);
+    }
+    let failure = Arc::new(Mutex::new(None));
+    let client: BaseProducer<LatestError> = config
+        .set("bootstrap.servers", &credentials.brokers)
+        .create_with_context(LatestError(Arc::clone(&failure)))
+        .context("these credentials cannot be used")?;
+    let deadline = Instant::now() + PATIENCE;
+    let metadata = loop {
+        let found = client.client().fetch_metadata(None, Duration::from_millis(500));
+        client.poll(Duration::ZERO);
+        let cause = failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (found, cause) {
+            (Ok(metadata), _) => break metadata,
+            // Waiting changes nothing about a refusal.
+            (Err(_), Some((RDKafkaErrorCode::Authentication | RDKafkaErrorCode::SSL, reason))) => Err(anyhow!(reason)),
+            (Err(error), cause) if Instant::now() > deadline => {
+                Err(anyhow!(cause.map_or_else(|| error.to_string(), |(_, reason)| reason)))
+            }
+            _ => continue,
+        }
+        .with_context(|| format!("cannot log in to Kafka at {}", credentials.brokers))?;
+    };
+    let topic = format!("weir.flows.{probe}");
+    let is_there = metadata.topics().iter().any(|one| one.name() == topic);
+    Ok(if is_there { Reached::Topics } else { Reached::NoTopics })
+}
+
+/// Keeps the latest error that the client reports.
+struct LatestError(Arc<Mutex<Option<(RDKafkaErrorCode, String)>>>);
+
+impl ClientContext for LatestError {
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+        // A refusal says more than that no broker is left.
+        if code != RDKafkaErrorCode::AllBrokersDown {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((code, reason.to_owned()));
+        }
+    }
+}
+
+impl ProducerContext for LatestError {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
 }
 
 pub(super) enum Look {
@@ -203,6 +282,10 @@ impl Client for KafkaClient {
         }
         self.producer = producer(&self.shared)?;
         Ok(())
+    }
+
+    fn has_new_credentials(&mut self) -> bool {
+        self.credentials.as_mut().is_some_and(CredentialsFile::has_changed)
     }
 
     fn look_for_topics(&mut self) -> Look {

@@ -10,11 +10,13 @@
 //! order: librdkafka's are older than the spool's, and new ones go behind the spool's.
 
 mod client;
+pub mod credentials;
 pub mod metrics;
 mod options;
 mod sending;
 mod shared;
 
+pub use client::{Reached, reach};
 pub use options::KafkaOptions;
 pub use shared::Refused;
 

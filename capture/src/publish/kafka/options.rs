@@ -2,11 +2,14 @@
 
 use crate::publish::spool::SpoolOptions;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct KafkaOptions {
     /// `host:port` of one or more brokers, separated by commas.
     pub brokers: String,
+    /// File of the credentials, read whenever a client is set up; its brokers take the place of those above.
+    pub credentials: Option<PathBuf>,
     /// More properties of librdkafka, such as those of TLS and SASL.
     pub properties: BTreeMap<String, String>,
     /// Name of the probe, which names the topics.

@@ -41,6 +41,8 @@ pub(super) struct Sending<C> {
     /// Messages acknowledged when there was last progress, and when that was.
     progress: (u64, Instant),
     look_at: Instant,
+    /// When to look at the file of the credentials.
+    credentials_at: Instant,
     refresh_at: Instant,
     refreshing: Option<JoinHandle<()>>,
     /// When to sync the spool next, and when to retry a failed write.
@@ -62,6 +64,7 @@ impl<C: Client> Sending<C> {
             away: false,
             progress: (0, now),
             look_at: now,
+            credentials_at: now + RETRY,
             refresh_at: now + REFRESH,
             refreshing: None,
             sync_at: now,
@@ -141,6 +144,15 @@ impl<C: Client> Sending<C> {
     fn look(&mut self) -> anyhow::Result<()> {
         let shared = Arc::clone(&self.shared);
         let now = self.client.now();
+        if now >= self.credentials_at {
+            self.credentials_at = now + RETRY;
+            if self.client.has_new_credentials() {
+                tracing::info!("new credentials: connecting to Kafka with them");
+                self.client.renew()?;
+                shared.ready.store(false, Ordering::Release);
+                self.look_at = now;
+            }
+        }
         if !shared.ready.load(Ordering::Acquire) && now >= self.look_at {
             match self.client.look_for_topics() {
                 Look::Found => {

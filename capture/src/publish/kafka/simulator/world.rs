@@ -90,6 +90,7 @@ impl World<'_> {
         let metrics = Metrics::default();
         let options = KafkaOptions {
             brokers: "127.0.0.1:9092".to_owned(),
+            credentials: None,
             properties: BTreeMap::new(),
             probe: "simulated".to_owned(),
             workers: self.schedule.workers,

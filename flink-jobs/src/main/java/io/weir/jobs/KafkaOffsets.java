@@ -34,8 +34,7 @@ final class KafkaOffsets {
     if (unread.isEmpty()) {
       return splits;
     }
-    Properties properties = new Properties();
-    properties.setProperty("bootstrap.servers", options.brokers);
+    Properties properties = options.brokers.properties();
     properties.setProperty("group.id", options.group);
     properties.setProperty("default.api.timeout.ms", Long.toString(TIMEOUT.toMillis()));
     ByteArrayDeserializer octets = new ByteArrayDeserializer();

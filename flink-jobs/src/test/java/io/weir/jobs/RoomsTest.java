@@ -64,7 +64,7 @@ class RoomsTest {
 
   @Test
   void theSourceKnowsNoJob() throws IOException {
-    assertEquals(Set.of("message", "metrics", "serde"), imports().get("source"));
+    assertEquals(Set.of("kafka", "message", "metrics", "serde"), imports().get("source"));
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.weir.jobs.enrich;
 
+import io.weir.jobs.kafka.Brokers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -47,9 +48,8 @@ final class DeclaredTopics implements Runnable {
   }
 
   /** Connects to Kafka without a group: every process reads everything. */
-  static Consumer<byte[], byte[]> consumer(String brokers) {
-    Properties properties = new Properties();
-    properties.setProperty("bootstrap.servers", brokers);
+  static Consumer<byte[], byte[]> consumer(Brokers brokers) {
+    Properties properties = brokers.properties();
     properties.setProperty("client.id", "weir-enrichment");
     properties.setProperty("allow.auto.create.topics", "false");
     properties.setProperty("enable.auto.commit", "false");

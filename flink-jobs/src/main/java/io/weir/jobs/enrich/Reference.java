@@ -1,6 +1,7 @@
 package io.weir.jobs.enrich;
 
 import io.weir.jobs.enrich.AddressFile.Kind;
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.metrics.Metric;
 import java.io.Serializable;
 import java.nio.file.Path;
@@ -53,7 +54,8 @@ public final class Reference {
    * @param systems path of the file of autonomous systems, empty for none
    * @param countries path of the file of countries, empty for none
    */
-  public record Sources(String brokers, String systems, String countries) implements Serializable {}
+  public record Sources(Brokers brokers, String systems, String countries)
+      implements Serializable {}
 
   private static final Map<Sources, Reference> OPEN = new HashMap<>();
 

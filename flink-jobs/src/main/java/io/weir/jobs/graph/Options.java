@@ -1,5 +1,6 @@
 package io.weir.jobs.graph;
 
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.sink.ClickHouse;
 import java.net.URI;
 import java.nio.file.Path;
@@ -42,6 +43,11 @@ public final class Options {
       List.of(
           new Option(
               "brokers", "HOST:PORT", "127.0.0.1:9092", "Kafka brokers, separated by commas"),
+          new Option(
+              "kafka-properties",
+              "FILE",
+              "",
+              "Properties by which the jobs log in to Kafka, as Kafka's own clients read them"),
           new Option(
               "group",
               "NAME",
@@ -144,7 +150,7 @@ public final class Options {
   /** The chosen jobs, in the order of the registry. */
   public final List<Job> jobs;
 
-  public final String brokers;
+  public final Brokers brokers;
   public final String group;
   public final String topics;
   public final ClickHouse.Endpoint clickhouse;
@@ -175,7 +181,11 @@ public final class Options {
   private Options(Map<String, String> values, Map<String, String> environment, List<Job> all)
       throws BadOption {
     jobs = jobs(values.get(JOBS), all);
-    brokers = values.get("brokers");
+    String login = values.get("kafka-properties");
+    brokers = new Brokers(values.get("brokers"), login);
+    if (!brokers.complaint().isEmpty()) {
+      throw new BadOption("--kafka-properties " + login + ": " + brokers.complaint());
+    }
     group = values.get("group");
     topics = values.get("topics");
     try {

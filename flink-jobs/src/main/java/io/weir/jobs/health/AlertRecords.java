@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.source.KafkaRecords;
 import java.nio.charset.StandardCharsets;
 import java.util.Properties;
@@ -17,7 +18,7 @@ public final class AlertRecords extends KafkaRecords<HealthAlert> {
   public static final String TOPIC = "weir.alerts";
 
   /** The sink of alerts. */
-  static KafkaSink<HealthAlert> sink(String brokers) {
+  static KafkaSink<HealthAlert> sink(Brokers brokers) {
     return new AlertRecords().sink(brokers, new Properties());
   }
 

@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.RawMessage;
 import java.nio.charset.StandardCharsets;
@@ -27,7 +28,7 @@ public final class DeadLetterRecords extends KafkaRecords<DeadLetter> {
   static final int MAX_VALUE = 7 << 20;
 
   /** The sink of dead letters. */
-  public static KafkaSink<DeadLetter> sink(String brokers) {
+  public static KafkaSink<DeadLetter> sink(Brokers brokers) {
     Properties properties = new Properties();
     properties.setProperty("compression.type", "zstd");
     properties.setProperty("max.request.size", Integer.toString(8 << 20));

@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.message.Enrolment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -39,14 +40,14 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private static final Logger LOG = LoggerFactory.getLogger(EnrolmentPoll.class);
   private static final int TIMEOUT_MS = 10_000;
 
-  private final String brokers;
+  private final Brokers brokers;
   private final Pattern topics;
   private final long everyMs;
 
   private transient Thread thread;
   private transient volatile Enrolment newest;
 
-  EnrolmentPoll(String brokers, String probes, Duration every) {
+  EnrolmentPoll(Brokers brokers, String probes, Duration every) {
     this.brokers = brokers;
     topics = Messages.topics(List.of(TopicKind.FLOWS), probes);
     this.everyMs = every.toMillis();
@@ -58,7 +59,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
    * @param probes regular expression over the names of the probes
    */
   public static DataStream<Enrolment> stream(
-      StreamExecutionEnvironment environment, String brokers, String probes, Duration every) {
+      StreamExecutionEnvironment environment, Brokers brokers, String probes, Duration every) {
     DataGeneratorSource<Enrolment> source =
         new DataGeneratorSource<>(
             new EnrolmentPoll(brokers, probes, every),
@@ -98,8 +99,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   }
 
   private void poll() {
-    Properties properties = new Properties();
-    properties.setProperty("bootstrap.servers", brokers);
+    Properties properties = brokers.properties();
     properties.setProperty("client.id", "weir-enrolment");
     properties.setProperty("default.api.timeout.ms", Integer.toString(TIMEOUT_MS));
     properties.setProperty("request.timeout.ms", Integer.toString(TIMEOUT_MS / 2));

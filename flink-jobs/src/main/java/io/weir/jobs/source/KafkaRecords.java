@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.kafka.Brokers;
 import java.util.Properties;
 import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
@@ -10,10 +11,12 @@ public abstract class KafkaRecords<T> implements KafkaRecordSerializationSchema<
   private static final long serialVersionUID = 1;
 
   /** The sink that writes each element at least once; {@code producer} has further options. */
-  protected KafkaSink<T> sink(String brokers, Properties producer) {
+  protected KafkaSink<T> sink(Brokers brokers, Properties producer) {
+    Properties both = brokers.properties();
+    both.putAll(producer);
     return KafkaSink.<T>builder()
-        .setBootstrapServers(brokers)
-        .setKafkaProducerConfig(producer)
+        .setBootstrapServers(brokers.addresses())
+        .setKafkaProducerConfig(both)
         .setRecordSerializer(this)
         .setDeliveryGuarantee(DeliveryGuarantee.AT_LEAST_ONCE)
         .build();

@@ -1,5 +1,6 @@
 package io.weir.jobs.source;
 
+import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.message.RawMessage;
 import java.time.Duration;
 import java.util.Collection;
@@ -22,14 +23,14 @@ public final class Messages {
    * @param discovery how often to look for new topics
    */
   public static KafkaSource<RawMessage> source(
-      String brokers,
+      Brokers brokers,
       String group,
       Collection<TopicKind> kinds,
       String probes,
       String start,
       Duration discovery) {
     return KafkaSource.<RawMessage>builder()
-        .setBootstrapServers(brokers)
+        .setProperties(brokers.properties())
         .setGroupId(group)
         .setTopicPattern(topics(kinds, probes))
         .setStartingOffsets(offsets(start))

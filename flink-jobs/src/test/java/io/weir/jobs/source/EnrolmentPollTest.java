@@ -2,6 +2,7 @@ package io.weir.jobs.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.weir.jobs.kafka.Brokers;
 import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -16,7 +17,8 @@ class EnrolmentPollTest {
           "weir.alerts");
 
   private static List<String> own(String probes) {
-    return new EnrolmentPoll("localhost:1", probes, Duration.ofSeconds(1)).own(TOPICS);
+    return new EnrolmentPoll(new Brokers("localhost:1", ""), probes, Duration.ofSeconds(1))
+        .own(TOPICS);
   }
 
   @Test

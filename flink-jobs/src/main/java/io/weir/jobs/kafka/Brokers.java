@@ -1,0 +1,61 @@
+package io.weir.jobs.kafka;
+
+import java.io.IOException;
+import java.io.Reader;
+import java.io.Serializable;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Properties;
+import org.apache.kafka.common.config.provider.FileConfigProvider;
+
+/**
+ * Kafka's addresses, and the file of the properties by which clients log in there.
+ *
+ * <p>The job graph holds each property of that file as a reference to it ({@link
+ * FileConfigProvider}), so that passwords are in no state and on no web page; every client reads
+ * the file when it connects.
+ *
+ * @param addresses host:port, separated by commas
+ * @param file path of the properties, empty for none
+ */
+public record Brokers(String addresses, String file) implements Serializable {
+
+  /** The properties of a client. Throws UncheckedIOException if the file cannot be read. */
+  public Properties properties() {
+    Properties found = new Properties();
+    if (!file.isEmpty()) {
+      found.setProperty("config.providers", "file");
+      found.setProperty("config.providers.file.class", FileConfigProvider.class.getName());
+      found.setProperty("config.providers.file.param.allowed.paths", file);
+      for (String name : names()) {
+        found.setProperty(name, "${file:" + file + ":" + name + "}");
+      }
+    }
+    found.setProperty("bootstrap.servers", addresses);
+    return found;
+  }
+
+  /** Why clients cannot use the file, for users; empty if they can. */
+  public String complaint() {
+    if (file.matches(".*[:{}].*")) {
+      return "its path must hold none of : { }";
+    }
+    try {
+      properties();
+    } catch (UncheckedIOException e) {
+      return "it cannot be read: " + e.getCause().getMessage();
+    }
+    return "";
+  }
+
+  private Iterable<String> names() {
+    Properties read = new Properties();
+    try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+      read.load(reader);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return read.stringPropertyNames();
+  }
+}

@@ -1,0 +1,288 @@
+"""Credentials of probes: what one who holds them may do in Kafka, how they are replaced and taken, and that nothing of a
+probe is lost meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import ssl
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from harness import AGENT, RunningStack, collector, eventually, free_ports, run
+from router_messages import netflow5
+from weir import credentials, kafka
+from weir import stack as stacks
+from weir.authority import issue
+from weir.certificates import Certificates
+from weir.services import REAUTHENTICATION_S, limit_probes
+
+
+def login(bundle: Path) -> dict[str, Any]:
+    """Properties of librdkafka that do what the bundle says."""
+    found = tomllib.loads(bundle.read_text())
+    return {
+        "bootstrap.servers": found["brokers"],
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": found["user"],
+        "sasl.password": found["password"],
+        "ssl.ca.pem": found["authority"],
+        "log_level": 0,
+        "socket.timeout.ms": 8_000,
+    }
+
+
+def written(properties: dict[str, Any], topic: str) -> str:
+    """Kafka's answer to one message: `written`, or the name of the error."""
+    answers: list[str] = []
+
+    def answered(error: KafkaError | None, _message: Message) -> None:
+        answers.append("written" if error is None else error.name())
+
+    producer = Producer({**properties, "message.timeout.ms": 8_000})
+    producer.produce(topic, b"forged", partition=0, on_delivery=answered)
+    producer.flush(10)
+    return answers[0]
+
+
+def refusal(act: Callable[[], Any]) -> str:
+    """The name of the error with which Kafka refuses an act."""
+    with pytest.raises(KafkaException) as refused:
+        act()
+    return str(refused.value.args[0].name())
+
+
+@pytest.fixture
+def exporter() -> Iterator[Callable[[int], int]]:
+    """Sends a flow by NetFlow v5 to a port; returns its packets."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        numbers = itertools.count()
+
+        def send(port: int) -> int:
+            sender.sendto(netflow5(next(numbers), 7, 700), ("127.0.0.1", port))
+            return 7
+
+        yield send
+
+
+def test_a_probe_whose_password_is_replaced_and_taken_loses_nothing(
+    stack: RunningStack, tmp_path: Path, exporter: Callable[[int], int]
+) -> None:
+    """An agent that runs takes new credentials without a restart; without valid ones, its records wait in the spool."""
+    probe = "rotated"
+    stack.enrol(probe)
+    kept, sent, port = stack.bundle(probe), 0, free_ports(1)[0]
+
+    def enrol_with(words: list[str]) -> None:
+        bundle = tmp_path / f"{words[1]}.bundle"
+        done = stack.weir(*words, "--bundle", str(bundle))
+        assert done.status == 0, done.err
+        done = run([str(AGENT), "enrol", str(bundle), "--to", str(kept)])
+        assert done.status == 0, done.err
+        bundle.unlink()
+
+    def stays_away() -> None:
+        before = stack.sums(probe)["packets"]
+        nonlocal sent
+        sent += exporter(port)
+        time.sleep(REAUTHENTICATION_S + 6)
+        assert stack.sums(probe)["packets"] == before < sent
+
+    with collector(stack, port, tmp_path, probe):
+        sent += exporter(port)
+        eventually(lambda: stack.sums(probe)["packets"] == sent, "the first flow stored")
+        # The earlier password is worth nothing at once for a new connection, and soon for that of the agent.
+        earlier = login(kept)
+        assert stack.weir("probe", "rotate", probe).status == 0
+        assert written(earlier, f"weir.flows.{probe}") != "written"
+        time.sleep(REAUTHENTICATION_S + 2)
+        stays_away()
+        enrol_with(["probe", "rotate", probe])
+        eventually(lambda: stack.sums(probe)["packets"] == sent, "the spool stored after the rotation")
+        # Taken: at once, also for the connection that there is.
+        assert stack.weir("probe", "revoke", probe, "--yes").status == 0
+        stays_away()
+        assert not credentials.has(stack.stack, probe)
+        enrol_with(["probe", "rotate", probe])
+        eventually(lambda: stack.sums(probe)["packets"] == sent, "the spool stored after the revocation")
+    rows = eventually(
+        lambda: (found := stack.ledger(probe)) and sum(row["stored_packets"] for row in found) == sent and found,
+        "the ledger complete",
+    )
+    assert not any(row["lost_packets"] or row["missing_batches"] for row in rows)
+
+
+def test_stolen_credentials_reach_the_probe_s_own_topics_alone(stack: RunningStack) -> None:
+    for probe in ("stolen", "honest"):
+        stack.enrol(probe)
+    own = login(stack.bundle("stolen"))
+    for topic in ("weir.flows.stolen", "weir.counters.stolen"):
+        assert written(own, topic) == "written"
+    for topic in ("weir.flows.honest", "weir.counters.honest", "weir.alerts", "weir.probes", "weir.prefixes"):
+        assert written(own, topic) == "TOPIC_AUTHORIZATION_FAILED", topic
+
+    def reads(topic: str) -> str:
+        consumer = Consumer({**own, "group.id": "stolen", "enable.auto.commit": False})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            message = consumer.poll(10)
+            assert message is not None
+            error = message.error()
+            return "read" if error is None else str(error.name())
+        finally:
+            consumer.close()
+
+    for topic in ("weir.flows.honest", "weir.flows.stolen", "weir.alerts"):
+        assert reads(topic).endswith("AUTHORIZATION_FAILED"), topic
+    # It does not even learn what there is.
+    assert set(AdminClient(own).list_topics(timeout=10).topics) == {"weir.flows.stolen", "weir.counters.stolen"}
+
+
+def test_stolen_credentials_change_nothing_in_kafka(stack: RunningStack) -> None:
+    stack.enrol("meddling")
+    client = AdminClient(login(stack.bundle("meddling")), logger=None)
+
+    def first(futures: dict[Any, Any]) -> Any:
+        (future,) = futures.values()
+        return future.result(20)
+
+    user = UserScramCredentialUpsertion("meddling", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"another")
+    right = credentials._may("meddling", AclOperation.READ, ResourceType.TOPIC, "weir.alerts")
+    everything = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    acts: dict[str, Callable[[], Any]] = {
+        "create": lambda: first(client.create_topics([NewTopic("weir.flows.invented", 1, 1)])),
+        "delete": lambda: first(client.delete_topics(["weir.flows.meddling"])),
+        "partitions": lambda: first(client.create_partitions([NewPartitions("weir.flows.meddling", 9)])),
+        "password": lambda: first(client.alter_user_scram_credentials([user])),
+        "permit": lambda: first(client.create_acls([right])),
+        "rights": lambda: first(client.delete_acls([everything])),
+        "offsets": lambda: first(client.delete_consumer_groups([kafka.GROUP])),
+    }
+    refused = {name: refusal(act) for name, act in acts.items()}
+    assert all(name.endswith("AUTHORIZATION_FAILED") for name in refused.values()), refused
+    assert "weir.flows.meddling" in kafka.admin(stack.stack.brokers).list_topics(timeout=10).topics
+
+
+def test_without_credentials_nobody_gets_in(stack: RunningStack, tmp_path: Path) -> None:
+    stack.enrol("guarded")
+    own = login(stack.bundle("guarded"))
+    inside = str(stack.stack.brokers)
+    wrong: dict[str, dict[str, Any]] = {
+        "a wrong password": {"sasl.password": "guessed"},
+        "another's name": {"sasl.username": "weir.command"},
+        "no TLS": {"security.protocol": "sasl_plaintext"},
+        "no login": {"security.protocol": "ssl"},
+        "the inner listener, with a password": {"bootstrap.servers": inside},
+        "the inner listener, without": {"bootstrap.servers": inside, "security.protocol": "ssl"},
+        "the inner listener, in plain text": {"bootstrap.servers": inside, "security.protocol": "plaintext"},
+    }
+    # Whoever makes an authority of his own is nobody.
+    made = Certificates(tmp_path / "tls")
+    issue(made, [])
+    own_certificate = {
+        "ssl.certificate.location": str(made.of("command")),
+        "ssl.key.location": str(made.of("command")),
+    }
+    wrong["the inner listener, with a certificate of another authority"] = {
+        "bootstrap.servers": inside,
+        "security.protocol": "ssl",
+        **own_certificate,
+    }
+    # And a probe does not tell its password to a broker of another authority.
+    wrong["a broker of another authority"] = {"ssl.ca.pem": made.authority.read_text()}
+
+    def topics(what: str) -> list[str]:
+        try:
+            return list(AdminClient({**own, **wrong[what]}, logger=None).list_topics(timeout=6).topics)
+        except KafkaException:
+            return []
+
+    with ThreadPoolExecutor(len(wrong)) as pool:
+        assert dict(zip(wrong, pool.map(topics, wrong), strict=True)) == {what: [] for what in wrong}
+    assert AdminClient(own, logger=None).list_topics(timeout=10).topics
+    # The protocols of TLS are those of today.
+    host, port = tomllib.loads(stack.bundle("guarded").read_text())["brokers"].split(":")
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection((host, int(port)), 5) as plain, pytest.raises(ssl.SSLError):
+        old.wrap_socket(plain)
+
+
+def test_one_probe_does_not_fill_the_broker(stack: RunningStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka slows down a probe that publishes more than `kafka.probe_rate`, and no other."""
+    for probe in ("flooding", "modest"):
+        stack.enrol(probe)
+    monkeypatch.setattr(stack.stack.config.kafka, "probe_rate", "1MB")
+    limit_probes(stack.stack)
+    throttled: list[float] = []
+
+    def slowed(event: Any) -> None:
+        throttled.append(event.throttle_time)
+
+    producer = Producer(
+        {
+            **login(stack.bundle("flooding")),
+            "throttle_cb": slowed,
+            "queue.buffering.max.kbytes": 1 << 21,
+            "linger.ms": 50,
+        }
+    )
+    body = bytes(1 << 19)
+    begun = time.monotonic()
+    while not throttled and time.monotonic() < begun + 60:
+        producer.poll(0.01)
+        if len(producer) < 200:
+            producer.produce("weir.counters.flooding", body, partition=0)
+    assert throttled
+    assert written(login(stack.bundle("modest")), "weir.flows.modest") == "written"
+    producer.purge()
+    monkeypatch.undo()
+    limit_probes(stack.stack)
+
+
+def test_a_bundle_that_kafka_does_not_accept_is_not_kept(stack: RunningStack, tmp_path: Path) -> None:
+    stack.enrol("fresh")
+    good = stack.bundle("fresh").read_text()
+    to = tmp_path / "kept.toml"
+
+    def enrol(text: str, *words: str) -> Any:
+        (tmp_path / "bundle").write_text(text)
+        return run([str(AGENT), "enrol", str(tmp_path / "bundle"), "--to", str(to), *words])
+
+    password = tomllib.loads(good)["password"]
+    for text in (good.replace(password, "guessed"), good.replace('user = "fresh"', 'user = "nobody"'), "rubbish"):
+        done = enrol(text)
+        assert done.status == 2
+        assert "guessed" not in done.out + done.err
+        assert not to.exists()
+    done = enrol(good)
+    assert (done.status, to.read_text(), to.stat().st_mode & 0o777) == (0, good, 0o600), done.err
+    # Once removed, a probe has nothing left in Kafka: neither password nor rights.
+    stacks.retire(stack.stack, "fresh")
+    assert not credentials.has(stack.stack, "fresh")
+    assert enrol(good).status == 2
