@@ -19,6 +19,7 @@ import weir_dialect
 import weir_guard
 import weir_templates
 from weir_looks import *  # noqa: F403
+from weir_secrets import secret
 from weir_store import *  # noqa: F403
 from weir_viewers import *  # noqa: F403
 
@@ -27,7 +28,7 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 
 HOME = Path(os.environ["WEIR_SUPERSET_HOME"]).resolve()
-SECRET_KEY = os.environ["WEIR_SUPERSET_SECRET_KEY"]
+SECRET_KEY = secret("WEIR_SUPERSET_SECRET_KEY")
 LOGO_TARGET_PATH = FRONT_PAGE  # noqa: F405
 
 DATA_DIR = str(HOME)

@@ -6,6 +6,8 @@ import functools
 import os
 from typing import Any
 
+from weir_secrets import secret
+
 PREVENT_UNSAFE_DB_CONNECTIONS = True
 
 
@@ -44,7 +46,7 @@ def DB_CONNECTION_MUTATOR(  # Superset fixes the name and the arguments.
             host=os.environ.get("WEIR_CLICKHOUSE_HOST", "127.0.0.1"),
             port=int(os.environ.get("WEIR_CLICKHOUSE_PORT", "8123")),
             username="dashboard",
-            password=os.environ.get("WEIR_PASSWORD_DASHBOARD", ""),
+            password=secret("WEIR_PASSWORD_DASHBOARD"),
         )
         params["creator"] = functools.partial(_borrow, uri, dict(params.get("connect_args", {})))
     return uri, params

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import weir_assets
+from weir_secrets import secret
 
 FOLDER = Path(__file__).resolve().parent
 ADMIN = "admin"
@@ -28,6 +29,7 @@ environment:
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
   WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD   the store; user dashboard
+A secret may stand in a file instead, which the variable with _FILE at its end names: WEIR_SUPERSET_SECRET_KEY_FILE.
 
 examples:
   weir_superset.py init          make or renew everything; done at once when nothing changed
@@ -53,7 +55,7 @@ def main() -> int:
     command = given.command
     needed = ["WEIR_SUPERSET_HOME", "WEIR_SUPERSET_SECRET_KEY"]
     needed += {"init": ["WEIR_SUPERSET_ADMIN_PASSWORD"], "customer": ["WEIR_SUPERSET_USER_PASSWORD"]}.get(command, [])
-    missing = [name for name in needed if not os.environ.get(name)]
+    missing = [name for name in needed if not os.environ.get(name) and not os.environ.get(f"{name}_FILE")]
     if missing:
         print(f"weir_superset: set {', '.join(missing)} in the environment; see --help", file=sys.stderr)
         return 2
@@ -78,7 +80,7 @@ def fingerprint() -> str:
     for name, text in sorted(weir_assets.bundle().items()):
         digest.update(name.encode() + b"\0" + text.encode() + b"\0")
     for name in ("WEIR_SUPERSET_SECRET_KEY", "WEIR_SUPERSET_ADMIN_PASSWORD", "WEIR_SUPERSET_PUBLIC"):
-        digest.update(os.environ.get(name, "").encode() + b"\0")
+        digest.update(secret(name).encode() + b"\0")
     return digest.hexdigest()
 
 
@@ -107,7 +109,7 @@ def init(home: Path) -> int:
 
         appbuilder.add_permissions(update_perms=True)
         security_manager.sync_role_definitions()
-        _administrator(os.environ["WEIR_SUPERSET_ADMIN_PASSWORD"])
+        _administrator(secret("WEIR_SUPERSET_ADMIN_PASSWORD"))
         done("roles made")
         _import()
         done("dashboards imported")
@@ -225,7 +227,7 @@ def customer(home: Path, name: str, user: str) -> int:
         ours = [weir_assets.uuid_of("datasets", one) for one in weir_assets.CUSTOMER_DATASETS]
         rule.tables = db.session.query(SqlaTable).filter(SqlaTable.uuid.in_(ours)).all()
         db.session.add(rule)
-        password = os.environ["WEIR_SUPERSET_USER_PASSWORD"]
+        password = secret("WEIR_SUPERSET_USER_PASSWORD")
         there_already = security_manager.find_user(user)
         if there_already is None:
             security_manager.add_user(user, user, name, f"{user}@weir.invalid", role, password)

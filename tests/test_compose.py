@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -34,3 +35,15 @@ def test_what_it_names_is_there() -> None:
             assert volume.split(":")[0] in compose["volumes"], f"{name}: {volume}"
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), f"{name} listens beyond loopback: {port}"
+
+
+def test_secrets_are_files_and_in_no_environment() -> None:
+    compose = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
+    for name, service in compose["services"].items():
+        read = set()
+        for key, value in service.get("environment", {}).items():
+            if re.search("PASSWORD|SECRET", key):
+                assert key.endswith("_FILE"), f"{name}: {key}"
+                read.add(value)
+        assert read == {f"/run/secrets/{one}" for one in service.get("secrets", [])}, name
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])

@@ -8,6 +8,7 @@ import pytest
 from conftest import FOLDER, Server
 from weir_clickhouse.access import AccessError, access_sql, load
 from weir_clickhouse.docs import statements, statements_of
+from weir_clickhouse.errors import ServerError
 
 GOOD = """
 database: d
@@ -27,6 +28,18 @@ def _load(tmp_path: Path, text: str) -> object:
     path = tmp_path / "access.yaml"
     path.write_text(text)
     return load(path, {"WEIR_PASSWORD_ANN": "secret"})
+
+
+def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ann").write_text("from a file\n")
+    (tmp_path / "access.yaml").write_text(GOOD)
+    names = {"WEIR_PASSWORD_ANN_FILE": str(tmp_path / "ann"), "WEIR_PASSWORD_ANN": "from the environment"}
+    access = load(tmp_path / "access.yaml", names)
+    assert access.authenticate("ann", "from a file", "127.0.0.1").name == "ann"
+    with pytest.raises(ServerError):
+        access.authenticate("ann", "from the environment", "127.0.0.1")
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "access.yaml", {"WEIR_PASSWORD_ANN_FILE": str(tmp_path / "absent")})
 
 
 def test_the_projects_file_is_right() -> None:

@@ -196,6 +196,10 @@ class Stack:
 
     def secret(self, name: str) -> str:
         """The secret of that name, generated at the first call."""
+        return self.secret_file(name).read_text().strip()
+
+    def secret_file(self, name: str) -> Path:
+        """The file of that secret, made at the first call."""
         folder = self.home / "secrets"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / name
@@ -204,11 +208,28 @@ class Stack:
                 file.write(secrets.token_urlsafe(24))
         except FileExistsError:
             pass
-        return path.read_text().strip()
+        return path
 
     def password(self, user: str) -> str:
-        """Password of a ClickHouse user: from WEIR_PASSWORD_<USER>, else this stack's own secret."""
-        return os.environ.get(f"WEIR_PASSWORD_{user.upper()}") or self.secret(f"clickhouse-{user}")
+        """Password of a ClickHouse user: from WEIR_PASSWORD_<USER> or the file that WEIR_PASSWORD_<USER>_FILE names, else
+        this stack's own secret. Raises WeirError if that file cannot be read.
+        """
+        name = f"WEIR_PASSWORD_{user.upper()}"
+        if path := os.environ.get(f"{name}_FILE"):
+            try:
+                return Path(path).read_text().strip()
+            except OSError as error:
+                raise WeirError(f"{name}_FILE: cannot read {path}: {error.strerror}") from error
+        return os.environ.get(name) or self.secret(f"clickhouse-{user}")
+
+    def password_file(self, user: str) -> dict[str, str]:
+        """The variable by which a process of the stack finds the password of a ClickHouse user; nothing if it inherits the
+        password from the environment of this command.
+        """
+        name = f"WEIR_PASSWORD_{user.upper()}"
+        if os.environ.get(name) or os.environ.get(f"{name}_FILE"):
+            return {}
+        return {f"{name}_FILE": str(self.secret_file(f"clickhouse-{user}"))}
 
     @property
     def access(self) -> Path:
@@ -228,8 +249,8 @@ class Stack:
 
     @property
     def passwords(self) -> dict[str, str]:
-        """Environment variables that pass the store its users' passwords. Raises WeirError."""
-        return {f"WEIR_PASSWORD_{user.upper()}": self.password(user) for user in self.users}
+        """Environment variables that name the files of the users' passwords to the store. Raises WeirError."""
+        return {key: value for user in self.users for key, value in self.password_file(user).items()}
 
     @property
     def brokers(self) -> Brokers:

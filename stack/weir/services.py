@@ -320,7 +320,7 @@ def _flink(stack: Stack) -> Service:
             "--metrics-port",
             str(stack.config.ports.flink_metrics),
         ],
-        environment={"WEIR_PASSWORD_WRITER": stack.password("writer")},
+        environment=stack.password_file("writer"),
         prepare=prepare,
         port=stack.config.ports.flink,
         healthy=lambda: _flink_runs(stack),
@@ -381,13 +381,13 @@ def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
     """The interpreter, the script weir_superset.py and its environment."""
     environment = {
         "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
-        "WEIR_SUPERSET_SECRET_KEY": stack.secret("superset-key"),
-        "WEIR_SUPERSET_ADMIN_PASSWORD": stack.secret("superset-admin"),
+        "WEIR_SUPERSET_SECRET_KEY_FILE": str(stack.secret_file("superset-key")),
+        "WEIR_SUPERSET_ADMIN_PASSWORD_FILE": str(stack.secret_file("superset-admin")),
         "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
         "WEIR_SUPERSET_PUBLIC": "yes" if stack.config.superset.public else "no",
         "WEIR_CLICKHOUSE_HOST": httpx.URL(stack.clickhouse_url).host,
         "WEIR_CLICKHOUSE_PORT": str(httpx.URL(stack.clickhouse_url).port or 8123),
-        "WEIR_PASSWORD_DASHBOARD": stack.password("dashboard"),
+        **stack.password_file("dashboard"),
     }
     return stack.venvs / "superset/bin/python", stack.checkout / "superset/weir_superset.py", environment
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from harness import RunningStack, eventually
 from public_captures import chosen_captures, ip_volume
@@ -99,6 +101,29 @@ def test_nobody_else_reads_what_the_stack_keeps(stack: RunningStack) -> None:
     files = [path for name in ("data", "secrets") for path in (stack.home / name).rglob("*") if path.is_file()]
     assert len(files) > 20
     assert not [path for path in files if path.exists() and path.stat().st_mode & 0o007]
+
+
+def test_no_secret_is_where_others_might_see_it(stack: RunningStack) -> None:
+    """Neither in arguments, environments and the supervisor's file, nor in what Flink shows and keeps of the jobs."""
+    folder = stack.home / "secrets"
+    values = [path.read_bytes().strip() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pem"]
+    values += [path.read_bytes().split(b"-----")[2].strip() for path in folder.rglob("*.pem") if path.name != "ca.pem"]
+    assert len(values) >= 8
+    places = {"supervisord.conf": (stack.home / "run/supervisord.conf").read_bytes()}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("WEIR_INSTANCE") == str(stack.home):
+                seen = Path(f"/proc/{process.pid}")
+                places[f"{process.name()} {process.pid}"] = (seen / "environ").read_bytes() + (
+                    seen / "cmdline"
+                ).read_bytes()
+    assert len(places) > 5
+    (job,) = httpx.get(f"{stack.stack.flink_url}/jobs").json()["jobs"]
+    for page in (f"jobs/{job['id']}", f"jobs/{job['id']}/config", "jobmanager/config", "jobmanager/environment"):
+        places[page] = httpx.get(f"{stack.stack.flink_url}/{page}").content
+    for path in (stack.home / "data/flink").rglob("_metadata"):
+        places[str(path)] = path.read_bytes()
+    assert not [(place, value[:6]) for place, text in places.items() for value in values if value in text]
 
 
 def test_the_jobs_run_no_programs_for_others(stack: RunningStack) -> None:

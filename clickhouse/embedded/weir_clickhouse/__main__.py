@@ -22,8 +22,8 @@ _EXAMPLE = """example:
   curl 'http://127.0.0.1:8123/?user=analyst&password=n' -d 'SELECT version()'
 
 passwords:
-  The server reads WEIR_PASSWORD_<USER> and starts itself again without them, and without other variables that look
-  like secrets: what runs later can read nothing from its environment.
+  The server reads the file that WEIR_PASSWORD_<USER>_FILE names, or WEIR_PASSWORD_<USER>, and starts itself again
+  without them, and without other variables that look like secrets: what runs later can read nothing from its environment.
 
 commands:
   access-sql FILE   print access.yaml as SQL for a clickhouse-server
@@ -102,7 +102,7 @@ _DESCRIPTOR = "WEIR_PASSWORDS_FD"
 
 
 def _passwords() -> dict[str, str]:
-    """The variables WEIR_PASSWORD_<USER>; afterwards the environment holds no secrets.
+    """The variables WEIR_PASSWORD_<USER> and WEIR_PASSWORD_<USER>_FILE; afterwards the environment holds no secrets.
 
     If it holds any, this process executes itself again without them: `/proc/self/environ` shows the environment that a
     process began with, whatever it removed since. The passwords pass through an unnamed file.

@@ -241,7 +241,9 @@ def _from(user: User, peer: str) -> bool:
 
 
 def load(path: Path, environment: Mapping[str, str]) -> Access:
-    """Read access.yaml; passwords are WEIR_PASSWORD_<USER> of `environment`. Raises AccessError, OSError."""
+    """Read access.yaml. A user's password is in the file that WEIR_PASSWORD_<USER>_FILE of `environment` names, else in
+    WEIR_PASSWORD_<USER> itself. Raises AccessError, OSError.
+    """
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -271,8 +273,13 @@ def load(path: Path, environment: Mapping[str, str]) -> Access:
         if customers:
             role = replace(role, user=name, customers=tuple(customers))
         users[name] = User(name, role, networks)
-    passwords = {name: environment.get(f"WEIR_PASSWORD_{name.upper()}", "") for name in users}
+    passwords = {name: _password(environment, f"WEIR_PASSWORD_{name.upper()}") for name in users}
     return Access(database, roles, users, {name: _hash(password) if password else "" for name, password in passwords.items()})
+
+
+def _password(environment: Mapping[str, str], name: str) -> str:
+    file = environment.get(f"{name}_FILE", "")
+    return Path(file).read_text(encoding="utf-8").strip() if file else environment.get(name, "")
 
 
 def _hash(password: str) -> str:

@@ -64,7 +64,7 @@ class ExactlyOnceTest {
   }
 
   private static void build(StreamExecutionEnvironment environment, String url, double rate) {
-    ClickHouse.Endpoint endpoint = new ClickHouse.Endpoint(url, "weir", "writer", "secret");
+    ClickHouse.Endpoint endpoint = new ClickHouse.Endpoint(url, "weir", "writer", () -> "secret");
     ClickHouseSink.Config config =
         new ClickHouseSink.Config(
             endpoint,

@@ -2,6 +2,7 @@ package io.weir.jobs.graph;
 
 import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.sink.ClickHouse;
+import io.weir.jobs.sink.Secret;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -57,7 +58,10 @@ public final class Options {
           new Option("clickhouse", "URL", "http://127.0.0.1:8123", "ClickHouse's HTTP interface"),
           new Option("database", "NAME", "weir", "Database in ClickHouse"),
           new Option(
-              "user", "NAME", "writer", "User of ClickHouse; its password: WEIR_PASSWORD_<USER>"),
+              "user",
+              "NAME",
+              "writer",
+              "User of ClickHouse; its password: in the file that WEIR_PASSWORD_<USER>_FILE names"),
           new Option(
               "checkpoints",
               "DIR",
@@ -197,7 +201,7 @@ public final class Options {
     checkUrl(url);
     String user = values.get("user");
     String variable = PASSWORD + user.toUpperCase(Locale.ROOT);
-    String password = environment.getOrDefault(variable, "");
+    Secret password = Secret.named(variable, environment);
     clickhouse = new ClickHouse.Endpoint(url, values.get("database"), user, password);
     checkpoints = values.get("checkpoints");
     if (checkpoints.isEmpty()) {
@@ -418,7 +422,8 @@ public final class Options {
     lines.add("  --help, --docs                  This text; options and metrics as Markdown");
     lines.add("");
     lines.add("Example:");
-    lines.add("  WEIR_PASSWORD_WRITER=secret java -Xmx1g -jar weir-flink-jobs.jar \\");
+    lines.add(
+        "  WEIR_PASSWORD_WRITER_FILE=/etc/weir/writer java -Xmx1g -jar weir-flink-jobs.jar \\");
     lines.add(
         "      --brokers 127.0.0.1:9092 --clickhouse http://127.0.0.1:8123 --checkpoints /var/lib/weir/flink");
     lines.add("");

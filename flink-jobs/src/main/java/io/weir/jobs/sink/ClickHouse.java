@@ -31,7 +31,7 @@ public final class ClickHouse implements BlockStore {
   private static final Pattern WRITTEN = Pattern.compile("\"written_rows\":\"?(\\d+)");
 
   /** Where and as whom. {@link #toString()} leaves {@code password} out. */
-  public record Endpoint(String url, String database, String user, String password)
+  public record Endpoint(String url, String database, String user, Secret password)
       implements Serializable {
     @Override
     public String toString() {
@@ -86,7 +86,7 @@ public final class ClickHouse implements BlockStore {
         HttpRequest.newBuilder(URI.create(uri))
             .timeout(INSERT_TIMEOUT)
             .header("X-ClickHouse-User", endpoint.user())
-            .header("X-ClickHouse-Key", endpoint.password())
+            .header("X-ClickHouse-Key", endpoint.password().read())
             .header("Content-Encoding", "zstd")
             .header("Content-Type", "application/octet-stream")
             .POST(HttpRequest.BodyPublishers.ofByteArray(body))

@@ -6,21 +6,29 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.Jobs;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
+import org.apache.flink.util.InstantiationUtil;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class OptionsTest {
   @Test
-  void theExampleOfTheHelpIsRead() throws Exception {
+  void theExampleOfTheHelpIsRead(@TempDir Path folder) throws Exception {
+    Path file = Files.writeString(folder.resolve("writer"), "secret\n");
     String help = Options.help(Jobs.ALL);
     String example = help.substring(help.indexOf("--brokers 127.0.0.1:9092 --clickhouse"));
     String[] arguments = example.substring(0, example.indexOf('\n')).split(" ");
-    Options options = Options.parse(arguments, Map.of("WEIR_PASSWORD_WRITER", "secret"), Jobs.ALL);
-    assertEquals("secret", options.clickhouse.password());
-    assertFalse(options.clickhouse.toString().contains("secret"));
+    Map<String, String> environment = Map.of("WEIR_PASSWORD_WRITER_FILE", file.toString());
+    Options options = Options.parse(arguments, environment, Jobs.ALL);
+    assertEquals("secret", options.clickhouse.password().read());
+    byte[] graph = InstantiationUtil.serializeObject(options.clickhouse);
+    assertFalse(new String(graph, StandardCharsets.ISO_8859_1).contains("secret"));
     assertEquals(Duration.ofSeconds(3), options.checkpointInterval);
     assertEquals(1L << 30, options.maxPending);
     assertEquals(Jobs.ALL, options.jobs);

@@ -65,7 +65,7 @@ class ClickHouseSinkTest {
       FakeClickHouse clickhouse, long maxPending, Duration retryFor, int parallelism, int subtask)
       throws Exception {
     ClickHouse.Endpoint endpoint =
-        new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", "secret");
+        new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", () -> "secret");
     return new OneInputStreamOperatorTestHarness<>(
         new ClickHouseSink(
             new ClickHouseSink.Config(
@@ -284,7 +284,8 @@ class ClickHouseSinkTest {
       throws Exception {
     LeftBlocks left =
         new LeftBlocks(
-            new ClickHouse(new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", "secret")),
+            new ClickHouse(
+                new ClickHouse.Endpoint(clickhouse.url(), "weir", "writer", () -> "secret")),
             retryFor.toMillis(),
             5_000);
     try (var backend =

@@ -113,7 +113,7 @@ final class SinkRunModel implements AutoCloseable {
         StreamOperatorParameters<Void> parameters) {
       ClickHouseSink.Config config =
           new ClickHouseSink.Config(
-              new ClickHouse.Endpoint("", "", "", ""),
+              new ClickHouse.Endpoint("", "", "", () -> ""),
               directory,
               MAX_PENDING,
               Duration.ofDays(7),
