@@ -9,6 +9,7 @@ within a bound, until they can be written.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -84,9 +85,10 @@ class Audit:
         self._lock = threading.RLock()
         self._file = self._directory = -1
         self._day = ""
-        self._size = 0
         self._number, self._previous = 0, chain.GENESIS
         self._torn: dict[str, Any] | None = None
+        #: Size of the file before a line that found no room.
+        self._cut: int | None = None
         self._waiting: deque[_Waiting] = deque()
         self._lost = 0
         self._minute = 0
@@ -127,11 +129,22 @@ class Audit:
                     last = chain.parsed(raw, day, start)
                     if last is not None:
                         break
-                elif raw and self._torn is None:
-                    self._torn = {"octets": len(raw), "sha256": hashlib.sha256(raw).hexdigest(), "day": day}
+                elif raw:
+                    last = chain.parsed(raw + b"\n", day, start)
+                    if last is not None and chain.digest(last.entry) == last.hash:
+                        self._end_line(day)
+                        break
+                    last = None
+                    if self._torn is None:
+                        self._torn = {"octets": len(raw), "sha256": hashlib.sha256(raw).hexdigest(), "day": day}
             if last is not None:
                 self._number, self._previous = last.place.number, last.hash
                 return
+
+    def _end_line(self, day: str) -> None:
+        """Give the last line of a file its end."""
+        with chain.path(self.folder, day).open("ab") as file:
+            file.write(b"\n")
 
     def stop(self) -> None:
         """Write what is summed up, and close."""
@@ -203,9 +216,12 @@ class Audit:
             self._lost = 0
 
     def _write(self, kind: str, fields: Mapping[str, Any], text: Mapping[str, Any] | None) -> int:
-        """Add one line with one call of the kernel. Raises OSError; the file is then as before, or the next entry names the
-        piece that is left."""
+        """Add one line with one call of the kernel. Raises OSError; the file is then as before, or will be before the next
+        entry is added."""
         try:
+            if self._cut is not None:
+                os.ftruncate(self._file, self._cut)
+                self._cut = None
             self._open(time.strftime("%Y-%m-%d", time.gmtime(self._clock())))
             entry = {**fields, "kind": kind, "number": self._number + 1, "previous": self._previous}
             if self._torn:
@@ -216,12 +232,8 @@ class Audit:
             out = b"\n" + made if self._torn and self._torn["day"] == self._day and before else made
             written = os.write(self._file, out)
             if written < len(out):
-                try:
-                    os.ftruncate(self._file, before)
-                except OSError:
-                    piece = out[:written].removeprefix(b"\n")
-                    self._torn = {"octets": len(piece), "sha256": hashlib.sha256(piece).hexdigest(), "day": self._day}
-                raise OSError(28, os.strerror(28))
+                self._cut = before
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             metrics.audit_writable.set(0)
             raise
