@@ -93,6 +93,7 @@ class Storage(_Part):
     window_days: float = Field(default=400, gt=0)
     hourly_days: float = Field(default=1100, gt=0)
     nat_days: float = Field(default=180, gt=0)
+    audit_days: float = Field(default=400, gt=0)
     every_minutes: float = Field(default=10, ge=0)
 
     @model_validator(mode="after")
@@ -214,6 +215,16 @@ class Stack:
     def brokers(self) -> str:
         """Kafka's bootstrap address."""
         return self.config.kafka.brokers or f"127.0.0.1:{self.config.ports.kafka}"
+
+    @property
+    def audit(self) -> Path:
+        """Where the embedded store writes its audit."""
+        return self.data / "audit"
+
+    @property
+    def audit_heads(self) -> Path:
+        """Where `weir` notes the audit's end: out of reach of the store."""
+        return self.home / "audit-heads.json"
 
     @property
     def backups(self) -> Path:
