@@ -208,6 +208,9 @@ def test_a_part_of_the_chain_holds_from_a_place_on(kept: Path, tmp_path: Path) -
         ("'256.1.1.1' 1.2.3.4.5 00.1.2.3", set()),
         ("[fe80::1%eth0]:80 http://192.0.2.9:8080/x 192.0.2.8,192.0.2.10", {"192.0.2.9", "192.0.2.8", "192.0.2.10"}),
         ("'::'", {"::"}),
+        ("'host-192-000-002-007.example' '2026-11-27' '1-2-3-4-5'", {"192.0.2.7"}),
+        ("'7.2.0.192.IN-ADDR.arpa'", {"192.0.2.7", "7.2.0.192"}),
+        (f"'7.{'0.' * 23}8.b.d.0.1.0.0.2.ip6.arpa'", {"2001:db8::7"}),
     ],
 )
 def test_the_addresses_of_a_text(text: str, addresses: set[str]) -> None:
@@ -218,7 +221,7 @@ def test_the_addresses_of_a_text(text: str, addresses: set[str]) -> None:
 def test_addresses_are_bounded_and_cost_linear_time() -> None:
     found, more = chain.named(" ".join(f"10.{n // 256}.{n % 256}.1" for n in range(5000)).encode())
     assert (len(found), more) == (chain.ADDRESSES, True)
-    for piece in (b":", b"1.", b"f:", b"1.1.1.1.", b"::1", b"a" * 50 + b":", b"1:2:3:4:5:6:7:x"):
+    for piece in (b":", b"1.", b"f:", b"1.1.1.1.", b"::1", b"a" * 50 + b":", b"1:2:3:4:5:6:7:x", b"1-", b"a."):
         begun = time.monotonic()
         chain.named(piece * ((1 << 20) // len(piece)))
         assert time.monotonic() - begun < 2, piece

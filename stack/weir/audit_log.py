@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from weir import audit
@@ -18,6 +19,8 @@ from weir.errors import WeirError
 from weir.schema import chain
 
 _UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
+#: Characters of a statement in the table.
+_SHORT = 300
 #: Kinds of entries that a listing shows; `answer` joins its question.
 _SHOWN = ("ask", "refused", "inserts", "failed_login", "action", "start", "stop", "lost")
 
@@ -161,7 +164,7 @@ def what(one: Line) -> str:
         )
         return _escaped(f"{entry['count']:,} failed logins in {entry['minute']}: {names}")
     if kind == "action":
-        return _escaped(f"weir {entry['action']}: {chain.canonical(entry['detail'])}"[:300])
+        return _escaped(f"weir {entry['action']}: {chain.canonical(entry['detail'])}")
     if kind == "lost":
         return f"{entry['entries']:,} entries found no room: the disk was full"
     return f"the store {'started' if kind == 'start' else 'stopped'}"
@@ -169,4 +172,5 @@ def what(one: Line) -> str:
 
 def _escaped(text: str) -> str:
     """For rich, and for the terminal: no control characters."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text).replace("[", r"\[")
+    short = text if len(text) <= _SHORT else text[:_SHORT] + " …"
+    return escape(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", short))

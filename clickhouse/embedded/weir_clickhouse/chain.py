@@ -31,6 +31,10 @@ ADDRESSES = 100
 #: Breaks that a walk lists.
 _BREAKS = 100
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.jsonl")
+#: In the names of hosts: 192-0-2-7, and 7.2.0.192.in-addr.arpa.
+_HYPHENED = re.compile(rb"(?<![0-9])(?<![0-9]-)([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})(?![0-9]|-[0-9])")
+_REVERSED = re.compile(rb"(?i)(?<![0-9])([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.in-addr\.arpa")
+_NIBBLES = re.compile(rb"(?i)(?<![0-9a-f])((?:[0-9a-f]\.){32})ip6\.arpa")
 #: Candidates for literals; `ipaddress` rejects false ones, such as times and casts. Both are linear in the text.
 _IPV4 = re.compile(rb"(?<![0-9.])([0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,3})?)(?![0-9]|\.[0-9])")
 _IPV6 = re.compile(rb"(?<![0-9A-Za-z_:.])((?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f.:]{0,45}(?:/[0-9]{1,3})?)(?![0-9A-Za-z_:])")
@@ -274,18 +278,31 @@ def erase(folder: Path, one: Entry) -> None:
 
 
 def named(text: bytes) -> tuple[list[str], bool]:
-    """The addresses and prefixes that stand in a text as literals, IPv4-mapped ones as IPv4; and whether there are more
-    than are listed. A prefix with bits beyond its length is an address with a length, as on an interface."""
+    """The addresses and prefixes that stand in a text as literals or in the name of a host, IPv4-mapped ones as IPv4; and
+    whether there are more than are listed. A prefix with bits beyond its length is an address with a length, as on an
+    interface."""
     out: dict[str, None] = {}
-    for pattern in (_IPV4, _IPV6):
-        for match in pattern.finditer(text):
-            with suppress(ValueError):
-                one = ipaddress.ip_interface(match[1].decode())
-                exact = plain(one.network if one.network.network_address == one.ip else ipaddress.ip_network(one.ip))
-                out.setdefault(str(exact[0] if exact.num_addresses == 1 else exact))
-            if len(out) > ADDRESSES:
-                return list(out)[:ADDRESSES], True
+    for name in _candidates(text):
+        with suppress(ValueError):
+            one = ipaddress.ip_interface(name)
+            exact = plain(one.network if one.network.network_address == one.ip else ipaddress.ip_network(one.ip))
+            out.setdefault(str(exact[0] if exact.num_addresses == 1 else exact))
+        if len(out) > ADDRESSES:
+            return list(out)[:ADDRESSES], True
     return list(out), False
+
+
+def _candidates(text: bytes) -> Iterator[str]:
+    """What may be an address, in the usual notation."""
+    for pattern in (_IPV4, _IPV6):
+        yield from (match[1].decode() for match in pattern.finditer(text))
+    for match in _HYPHENED.finditer(text):
+        yield ".".join(str(int(one)) for one in match.groups())
+    for match in _REVERSED.finditer(text):
+        yield ".".join(str(int(one)) for one in reversed(match.groups()))
+    for match in _NIBBLES.finditer(text):
+        digits = match[1].decode().replace(".", "")[::-1]
+        yield ":".join(digits[at : at + 4] for at in range(0, 32, 4))
 
 
 def plain(network: Network) -> Network:
