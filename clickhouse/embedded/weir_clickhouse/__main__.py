@@ -196,9 +196,10 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     except OSError as error:
         _say(f"cannot listen on {options.listen}: {error.strerror or error}")
         return 2
+    own_audit = [] if audit_folder.is_relative_to(data) else [audit_folder]
     try:
         # Before the engine is loaded: its library starts threads, and walls bind those of later.
-        held = walls.raise_walls([data, backups, audit_folder, *walls.disks(config)])
+        held = walls.raise_walls([data, backups, *own_audit, *walls.disks(config)])
     except walls.WallError as error:
         _say(str(error))
         return 2
