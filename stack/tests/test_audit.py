@@ -263,6 +263,16 @@ def test_an_erasure_of_a_text_that_was_not_named_is_a_break(
     assert [one.number for one in audit.verify(stack)[0].breaks] == [3]
 
 
+def test_the_store_alone_cannot_claim_an_erasure(stack: Stack, writer: Writer) -> None:
+    other = next(one for one in chain.entries(stack.audit) if one.place.number == 3)
+    writer.add(
+        kind="action", action="erase", user="admin", detail={"digest": "0" * 64, "entries": [3], "proof": "0" * 64}
+    )
+    chain.erase(stack.audit, other)
+    assert chain.walk(stack.audit).breaks == []
+    assert [one.number for one in audit.verify(stack)[0].breaks] == [3]
+
+
 def test_a_clickhouse_server_has_no_audit_of_weirs(tmp_path: Path) -> None:
     stack = Stack(Config.model_validate({"clickhouse": {"url": "http://192.0.2.1:8123"}}), tmp_path)
     assert audit.note(stack, "forget", {}) == 0

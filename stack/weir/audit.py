@@ -15,7 +15,7 @@ import os
 import pwd
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -115,7 +115,7 @@ def _alone(stack: Stack) -> Iterator[Heads]:
 def verify(stack: Stack) -> tuple[chain.Found, Heads]:
     """Check every kept entry, and note the end if all is whole. Raises WeirError if there is no audit."""
     with _alone(stack) as heads:
-        found = chain.walk(stack.audit, heads.begin, heads.expected())
+        found = chain.walk(stack.audit, heads.begin, heads.expected(), _prover(stack))
         if not found.breaks:
             heads.note(found)
             heads.save(stack.audit_heads)
@@ -125,7 +125,7 @@ def verify(stack: Stack) -> tuple[chain.Found, Heads]:
 def follow(stack: Stack) -> chain.Found:
     """Check the entries since the noted one, itself included, and note the new end if they are whole. Raises WeirError."""
     with _alone(stack) as heads:
-        found = chain.walk(stack.audit, heads.last or heads.begin, heads.expected()[-1:])
+        found = chain.walk(stack.audit, heads.last or heads.begin, heads.expected()[-1:], _prover(stack))
         if not found.breaks and found.last and found.last.hash != heads.last_hash:
             heads.note(found)
             heads.save(stack.audit_heads)
@@ -136,23 +136,22 @@ def accept(stack: Stack, reason: str) -> list[chain.Break]:
     """Verify from behind the last break on, from now on; the breaks stay noted, with the reason. Returns them. Raises
     WeirError."""
     with _alone(stack) as heads:
-        found = chain.walk(stack.audit, heads.begin, heads.expected())
+        found = chain.walk(stack.audit, heads.begin, heads.expected(), _prover(stack))
         if found.breaks:
-            begin = _sound_end(stack.audit)
+            begin = _sound_end(stack)
             texts = [str(one) for one in found.breaks]
             heads.accepted.append({"time": _now(), "person": person(), "reason": reason, "breaks": texts})
-            sound = chain.walk(stack.audit, begin)
             heads.begin, heads.last, heads.last_hash, heads.days = begin, None, "", {}
-            heads.note(sound)
+            heads.note(chain.walk(stack.audit, begin))
             heads.save(stack.audit_heads)
         return found.breaks
 
 
-def _sound_end(folder: Path) -> chain.Place | None:
+def _sound_end(stack: Stack) -> chain.Place | None:
     """Where the longest unbroken end of the audit begins; None if there are no entries."""
     begin: chain.Place | None = None
     before: chain.Entry | None = None
-    for day, start, raw in chain.lines(folder):
+    for day, start, raw in chain.lines(stack.audit):
         one = chain.parsed(raw, day, start) if raw.endswith(b"\n") else None
         if one is None:
             continue
@@ -160,7 +159,7 @@ def _sound_end(folder: Path) -> chain.Place | None:
         if not follows or begin is None:
             begin = one.place
         before = one
-    if begin is not None and before is not None and chain.walk(folder, begin).breaks:
+    if begin is not None and before is not None and chain.walk(stack.audit, begin, (), _prover(stack)).breaks:
         return before.place
     return begin
 
@@ -257,10 +256,28 @@ def erase(stack: Stack, wanted: ipaddress.IPv4Network | ipaddress.IPv6Network) -
         named = [one for one in chain.entries(stack.audit) if one.text is not None and chain.within(one.text, wanted)]
         for begin in range(0, len(named), _LISTED):
             some = named[begin : begin + _LISTED]
-            note(stack, "erase", {"digest": keyed(stack, wanted), "entries": [one.place.number for one in some]})
+            detail = {"digest": keyed(stack, wanted), "entries": [one.place.number for one in some]}
+            note(stack, "erase", {**detail, "proof": _proof(stack, detail)})
             for one in some:
                 chain.erase(stack.audit, one)
         return len(named)
+
+
+def _proof(stack: Stack, detail: Mapping[str, Any]) -> str:
+    """What only this side can add to an erasure: who has the store's rights could otherwise remove texts, and say so."""
+    return hmac.new(
+        stack.secret("audit-erase-key").encode(), chain.canonical(detail).encode(), hashlib.sha256
+    ).hexdigest()
+
+
+def _prover(stack: Stack) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether an erasure has its proof."""
+
+    def proven(detail: Mapping[str, Any]) -> bool:
+        said = {key: value for key, value in detail.items() if key != "proof"}
+        return hmac.compare_digest(str(detail.get("proof")).encode(), _proof(stack, said).encode())
+
+    return proven
 
 
 def _now() -> str:

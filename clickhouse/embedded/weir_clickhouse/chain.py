@@ -16,7 +16,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,9 +173,15 @@ def entries(folder: Path, begin: Place | None = None) -> Iterator[Entry]:
             yield found
 
 
-def walk(folder: Path, begin: Place | None = None, heads: Iterable[tuple[int, str]] = ()) -> Found:
+def walk(
+    folder: Path,
+    begin: Place | None = None,
+    heads: Iterable[tuple[int, str]] = (),
+    proven: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+) -> Found:
     """Check every entry from `begin` on (the first one of all by default), and that the entries with these numbers have
-    these hashes. Raises OSError."""
+    these hashes. proven: whether an entry that says that texts were erased, with this detail, is to be believed. Raises
+    OSError."""
     found = Found()
     number, previous = (begin.number, begin.previous) if begin else (1, GENESIS)
     expected = dict(heads)
@@ -211,7 +217,7 @@ def walk(folder: Path, begin: Place | None = None, heads: Iterable[tuple[int, st
         if one.erased:
             erased.add(at.number)
             found.erased += 1
-        permitted |= _permits(one)
+        permitted |= _permits(one, proven)
         number, previous = at.number + 1, one.hash
         found.entries += 1
         found.first = found.first or at
@@ -256,10 +262,10 @@ def _content(found: Found, one: Entry, raw: bytes) -> None:
         found.broken(number, "its line was changed")
 
 
-def _permits(one: Entry) -> set[int]:
+def _permits(one: Entry, proven: Callable[[Mapping[str, Any]], bool]) -> set[int]:
     """The numbers of the earlier entries whose texts an entry says to be erased."""
     detail = one.entry.get("detail")
-    if one.entry.get("action") != "erase" or not isinstance(detail, dict):
+    if one.entry.get("action") != "erase" or not isinstance(detail, dict) or not proven(detail):
         return set()
     named = detail.get("entries")
     return {n for n in named if isinstance(n, int) and n < one.place.number} if isinstance(named, list) else set()
