@@ -322,6 +322,12 @@ def test_show_filters_and_joins(run: Callable[..., tuple[int, str]], stack: Stac
         run("show", "--since", "yesterday")
 
 
+def test_what_an_intruder_wrote_does_not_end_the_listing(run: Callable[..., tuple[int, str]], writer: Writer) -> None:
+    writer.add(0, kind="inserts", user="[red]x[/red]\x1b[31m", address="a")
+    status, text = run("show")
+    assert (status, "not the store's" in text, "[red]x[/red]?[31m" in text) == (0, True, True)
+
+
 def test_verify_has_a_status(run: Callable[..., tuple[int, str]], stack: Stack) -> None:
     assert run("verify") == (0, "The audit is whole: entries 1 to 24.\n")
     lines = _last_file(stack).read_bytes().splitlines(keepends=True)

@@ -123,7 +123,11 @@ def table(lines: list[Line]) -> Table:
             who = f"{entry['person']} ({who})"
         where = entry.get("person_address") or entry.get("address", "")
         took = str(one.answer["milliseconds"]) if one.answer else ""
-        drawn.add_row(str(entry["number"]), entry["time"][:19], who, where, _rows(one), took, what(one))
+        try:
+            rows, said = _rows(one), what(one)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            rows, said = "", "an entry that is not the store's: weir audit verify"
+        drawn.add_row(str(entry["number"]), entry["time"][:19], _escaped(who), _escaped(where), rows, took, said)
     return drawn
 
 

@@ -136,6 +136,8 @@ def parsed(raw: bytes, day: str, start: int) -> Entry | None:
             return None
         if not (text is None or isinstance(text, dict)):
             return None
+        if not isinstance(entry["kind"], str) or not isinstance(entry["time"], str):
+            return None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return Entry(place, entry, own, text, len(raw))
