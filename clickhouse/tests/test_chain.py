@@ -189,6 +189,18 @@ def test_an_erased_text_leaves_the_chain_whole(kept: Path, tmp_path: Path) -> No
     assert (b"192.0.2.2'" in everything, b"192.0.2.3'" in everything, b"192.0.2.4'" in everything) == (False, False, True)
 
 
+def test_an_address_beyond_those_listed_is_found_in_the_kept_text() -> None:
+    named = [f"10.0.{n}.1" for n in range(150)]
+    statement = f"SELECT * FROM flows WHERE src_addr IN ({', '.join(named)})"
+    listed, more = chain.named(statement.encode())
+    text = {"statement": statement, "addresses": listed, "more_addresses": more}
+    for wanted in ("10.0.7.1", "10.0.149.0/24"):
+        assert chain.within(text, ipaddress.ip_network(wanted))
+        assert chain.touches(text, ipaddress.ip_network(wanted))
+    assert not chain.within(text, ipaddress.ip_network("10.0.150.1"))
+    assert chain.within({"names": {"192.0.2.7": 3}}, ipaddress.ip_network("192.0.2.7"))
+
+
 def test_a_part_of_the_chain_holds_from_a_place_on(kept: Path, tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     shutil.copytree(kept, folder)
@@ -221,7 +233,21 @@ def test_the_addresses_of_a_text(text: str, addresses: set[str]) -> None:
 def test_addresses_are_bounded_and_cost_linear_time() -> None:
     found, more = chain.named(" ".join(f"10.{n // 256}.{n % 256}.1" for n in range(5000)).encode())
     assert (len(found), more) == (chain.ADDRESSES, True)
-    for piece in (b":", b"1.", b"f:", b"1.1.1.1.", b"::1", b"a" * 50 + b":", b"1:2:3:4:5:6:7:x", b"1-", b"a."):
+    for piece in (
+        b":",
+        b"1.",
+        b"f:",
+        b"1.1.1.1.",
+        b"::1",
+        b"a" * 50 + b":",
+        b"1:2:3:4:5:6:7:x",
+        b"1-",
+        b"a.",
+        b"10.1.2.3,",
+        b"999.1.1.1 ",
+        b"1:2:3 ",
+    ):
         begun = time.monotonic()
         chain.named(piece * ((1 << 20) // len(piece)))
         assert time.monotonic() - begun < 2, piece
+    assert chain.named(b"10.1.2.3," * 5000) == (["10.1.2.3"], True)

@@ -402,12 +402,13 @@ class Asked:
             given = "\n".join(f"{name}={value}" for name, value in self._named.items()).encode(errors="surrogateescape")
             everything += b"\n" + given
             out["parameters"] = given[:_PARAMETERS].decode(errors="replace")
-        out["addresses"], more = chain.named(everything)
-        if more:
-            out["more_addresses"] = True
         for name, value in (("agent", self._header("User-Agent")), ("query_id", self._params.get("query_id"))):
             if value:
                 out[name] = value[:_NAME].encode(errors="replace").decode()
+                everything += b"\n" + out[name].encode()
+        out["addresses"], more = chain.named(everything)
+        if more:
+            out["more_addresses"] = True
         return out
 
 

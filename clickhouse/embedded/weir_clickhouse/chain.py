@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import itertools
 import json
 import os
 import re
@@ -28,6 +29,8 @@ GENESIS = "0" * 64
 LONGEST = 64 << 10
 #: Addresses kept of one statement.
 ADDRESSES = 100
+#: Candidates that are examined for that: a statement may consist of them, and all others wait for the interpreter.
+_EXAMINED = 4000
 #: Breaks that a walk lists.
 _BREAKS = 100
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.jsonl")
@@ -285,19 +288,21 @@ def erase(folder: Path, one: Entry) -> None:
         os.fsync(file.fileno())
 
 
-def named(text: bytes) -> tuple[list[str], bool]:
+def named(text: bytes, most: int = ADDRESSES) -> tuple[list[str], bool]:
     """The addresses and prefixes that stand in a text as literals or in the name of a host, IPv4-mapped ones as IPv4; and
     whether there are more than are listed. A prefix with bits beyond its length is an address with a length, as on an
     interface."""
     out: dict[str, None] = {}
-    for name in _candidates(text):
+    examined = 0
+    for name in itertools.islice(_candidates(text), _EXAMINED + 1):
+        examined += 1
         with suppress(ValueError):
             one = ipaddress.ip_interface(name)
             exact = plain(one.network if one.network.network_address == one.ip else ipaddress.ip_network(one.ip))
             out.setdefault(str(exact[0] if exact.num_addresses == 1 else exact))
-        if len(out) > ADDRESSES:
-            return list(out)[:ADDRESSES], True
-    return list(out), False
+        if len(out) > most:
+            return list(out)[:most], True
+    return list(out), examined > _EXAMINED
 
 
 def _candidates(text: bytes) -> Iterator[str]:
@@ -324,12 +329,20 @@ def plain(network: Network) -> Network:
 
 def within(text: Mapping[str, Any], wanted: Network) -> bool:
     """Whether a text of an entry names an address of `wanted`, or a prefix in it."""
-    return any(_networks(one, wanted, subnet=True) for one in text.get("addresses", ()))
+    return any(_networks(one, wanted, subnet=True) for one in _all(text))
 
 
 def touches(text: Mapping[str, Any], wanted: Network) -> bool:
     """Whether a text of an entry names an address of `wanted`, or a prefix that overlaps it."""
-    return any(_networks(one, wanted, subnet=False) for one in text.get("addresses", ()))
+    return any(_networks(one, wanted, subnet=False) for one in _all(text))
+
+
+def _all(text: Mapping[str, Any]) -> list[str]:
+    """The addresses that a text names: those listed, and if that is not all, or there is no list, those of what is kept."""
+    listed = list(text.get("addresses", ()))
+    if "addresses" in text and not text.get("more_addresses"):
+        return listed
+    return listed + named(" ".join(map(str, text.values())).encode(), _EXAMINED)[0]
 
 
 def _networks(name: object, wanted: Network, *, subnet: bool) -> bool:
