@@ -130,6 +130,9 @@ bench-bookkeeping: ## CPU and state of progress, ledger and health at 1,000 prob
 	cd flink-jobs && mvn -q -B test -Dtest=BookkeepingBench -Dweir.probes=$(or $(PROBES),1000) -Dweir.json=$(CURDIR)/.weir/bench-bookkeeping.json
 	@cat flink-jobs/target/surefire-reports/io.weir.jobs.BookkeepingBench-output.txt
 
+bench-audit: venv-clickhouse ## What the audit adds to a statement
+	$(VENVS)/clickhouse/bin/python clickhouse/tests/bench_audit.py
+
 bench-capture: $(AGENT) venv-stack ## The agent compared with its peers: speed, memory, live loads (ONLY=new_flows, QUICK=1)
 	$(TESTS) tests/bench/bench_capture.py $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from conftest import FOLDER, PASSWORDS, Server, eventually
 from weir_clickhouse import metrics
 from weir_clickhouse.access import load
+from weir_clickhouse.audit import Audit
 from weir_clickhouse.connections import Limits, Stream
 from weir_clickhouse.errors import ServerError
 from weir_clickhouse.front import Front
@@ -246,14 +248,18 @@ def test_metrics_ask_the_engine_seldom() -> None:
 
 
 @pytest.fixture
-def listen() -> Iterator[Callable[..., Server]]:
+def listen(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """A listener without an engine, since no request reaches it."""
     with ExitStack() as ends:
+        audit = Audit(tmp_path / "audit")
+        audit.start()
+        ends.callback(audit.stop)
 
         def begin(**limits: float) -> Server:
             access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
             engine: Any = SimpleNamespace(version="0", timezone="UTC")
-            listener = Listener(socket.create_server(("127.0.0.1", 0)), Front(engine, access, 4, 1 << 30, Limits(**limits)))  # type: ignore[arg-type]
+            front = Front(engine, access, 4, 1 << 30, audit, Limits(**limits))  # type: ignore[arg-type]
+            listener = Listener(socket.create_server(("127.0.0.1", 0)), front)
             listener.prepare()
             thread = threading.Thread(target=listener.serve)
             thread.start()

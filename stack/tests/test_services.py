@@ -82,6 +82,7 @@ _READ_ELSEWHERE = {
     "storage.window_days": "`weir storage` reads the file",
     "storage.hourly_days": "`weir storage` reads the file",
     "storage.nat_days": "`weir storage` reads the file",
+    "storage.audit_days": "`weir storage` reads the file",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from weir import __version__, commands
-from weir.commands import asking, dead_letters, keeping, prefixes, probes, running, showing, storage
+from weir.commands import asking, audit, dead_letters, keeping, prefixes, probes, running, showing, storage
 from weir.errors import WeirError
 
 app = typer.Typer(
@@ -83,6 +83,10 @@ _storage.command("keep")(storage.keep)
 _storage.command("roll-up")(storage.roll_up)
 _storage.command("hours")(storage.write_hours)
 _storage.command("plan")(storage.plan)
+
+_audit = _group("audit", "Who asked what, from where. Example: weir audit show --since 1h, then weir audit verify")
+_audit.command("show")(audit.show)
+_audit.command("verify")(audit.verify)
 
 
 def main() -> None:

@@ -110,6 +110,7 @@ class Storage(_Part):
     window_days: float = Field(default=400, gt=0)
     hourly_days: float = Field(default=1100, gt=0)
     nat_days: float = Field(default=180, gt=0)
+    audit_days: float = Field(default=400, gt=0)
     every_minutes: float = Field(default=10, ge=0)
 
     @model_validator(mode="after")
@@ -288,6 +289,16 @@ class Stack:
     def certificates(self) -> Certificates:
         """The stack's certificates."""
         return Certificates(self.home / "secrets/tls")
+
+    @property
+    def audit(self) -> Path:
+        """Where the embedded store writes its audit."""
+        return self.data / "audit"
+
+    @property
+    def audit_heads(self) -> Path:
+        """Where `weir` notes the audit's end: out of reach of the store."""
+        return self.home / "audit-heads.json"
 
     @property
     def backups(self) -> Path:

@@ -183,6 +183,7 @@ def elsewhere() -> list[str]:
         "Earlier backups hold it, and one that is being written: make a new one, and delete the old.",
         "The engine removes replaced files after some 8 minutes. Cached answers of the dashboards are at most 15 s old.",
         "Rows that count a network (unanswered scans of a /24 or /48) or the remainder of a list stay: they name no host.",
+        "The audit keeps who asked about it and when, without the text, and a keyed digest of it.",
         "The ledger counts stored records from the rows themselves: it now shows the removed ones as a loss.",
     ]
 

@@ -1,5 +1,5 @@
-"""Makes `clickhouse/weir_schema` importable: the package that reads the store's files is in the same folder as they
-are."""
+"""Makes importable what is beside the store's files: `clickhouse/weir_schema`, which reads them, and the form of the
+embedded store's audit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 from weir.config import CHECKOUT
 
 sys.path.append(str(CHECKOUT / "clickhouse"))
+sys.path.append(str(CHECKOUT / "clickhouse/embedded"))
 
+from weir_clickhouse import chain
 from weir_schema import files, hourly, retention
 from weir_schema.cluster import Cluster, on_cluster
 
-__all__ = ["Cluster", "files", "hourly", "on_cluster", "retention"]
+__all__ = ["Cluster", "chain", "files", "hourly", "on_cluster", "retention"]

@@ -213,6 +213,8 @@ def _clickhouse(stack: Stack) -> Service:
             str(stack.data / "clickhouse"),
             "--backups",
             str(stack.backups),
+            "--audit",
+            str(stack.audit),
             "--listen",
             f"127.0.0.1:{stack.config.ports.clickhouse}",
             "--access",

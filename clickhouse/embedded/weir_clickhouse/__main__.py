@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--backups", type=Path, metavar="DIR", help="where BACKUP writes and RESTORE reads; default: `backups` beside the data"
     )
+    parser.add_argument("--audit", type=Path, metavar="DIR", help="directory of the audit; default: `audit` in the data")
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML); the disks in it are writable"
     )
@@ -178,10 +179,11 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
 
     data = options.data.resolve()
     backups = (options.backups or data.parent / "backups").resolve()
+    audit_folder = (options.audit or data / "audit").resolve()
     try:
         access = load(options.access, passwords)
         config = _further(options.config)
-        for folder in (data, backups):
+        for folder in (data, backups, audit_folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (AccessError, OSError) as error:
         _say(str(error))
@@ -194,9 +196,10 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     except OSError as error:
         _say(f"cannot listen on {options.listen}: {error.strerror or error}")
         return 2
+    own_audit = [] if audit_folder.is_relative_to(data) else [audit_folder]
     try:
         # Before the engine is loaded: its library starts threads, and walls bind those of later.
-        held = walls.raise_walls([data, backups, *walls.disks(config)])
+        held = walls.raise_walls([data, backups, *own_audit, *walls.disks(config)])
     except walls.WallError as error:
         _say(str(error))
         return 2
@@ -207,18 +210,21 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     own.mkdir(parents=True, exist_ok=True)
     os.environ["TMPDIR"] = str(own)
 
+    from weir_clickhouse.audit import Audit, AuditBusy
     from weir_clickhouse.engine import Engine, EngineBusy
     from weir_clickhouse.errors import ServerError
     from weir_clickhouse.front import Front
     from weir_clickhouse.server import Server
 
     engine = Engine(data, backups, access, memory=options.memory, threads=options.max_queries, config=config)
-    front = Front(engine, access, options.max_queries, options.max_body, walls=held)
+    audit = Audit(audit_folder)
+    front = Front(engine, access, options.max_queries, options.max_body, audit, walls=held)
     server = Server(listening, front)
     server.prepare()
     try:
         engine.start()
-    except (EngineBusy, OSError, ServerError) as error:
+        audit.start(engine.version)
+    except (EngineBusy, AuditBusy, OSError, ServerError) as error:
         server.stop()
         _say(str(error))
         return 2
@@ -243,10 +249,12 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         else:
             # Closing the engine under a statement would crash. Without that, the next start finds the directory as a
             # kill leaves it.
+            audit.stop()
             _say("statements do not end: stopped without closing the engine")
             os._exit(1)
     server.stop()
     front.sessions.close()
+    audit.stop()
     engine.stop()
     _say("stopped")
     return 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from . import metrics
 from .access import Access, User
+from .audit import Audit
 from .connections import Limits
 from .engine import Engine
 from .errors import ServerError
@@ -22,7 +23,7 @@ from .walls import Walls
 @dataclass
 class Front:
     """State shared by all requests. concurrent: maximum statements at the same time; largest_body: octets, as sent and as
-    decompressed. walls: those around this process.
+    decompressed. audit: has started. walls: those around this process.
 
     A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says otherwise, so
     readers never block inserts.
@@ -32,6 +33,7 @@ class Front:
     access: Access
     concurrent: int
     largest_body: int
+    audit: Audit
     limits: Limits = field(default_factory=Limits)
     sessions: Sessions = field(default_factory=Sessions)
     quotas: Quotas = field(default_factory=Quotas)

@@ -12,7 +12,7 @@ from typing import Any
 import cheroot.errors
 import cheroot.server
 
-from . import metrics
+from . import actions, metrics
 from .body import Body
 from .engine import Cancelled
 from .errors import ServerError, http_status
@@ -90,6 +90,10 @@ class Gateway(cheroot.server.Gateway):
             front.sizes.refresh()
             free = shutil.disk_usage(front.engine.directory).free
             self._plain("200 OK", metrics.text(free), "text/plain; version=0.0.4; charset=utf-8")
+        elif path == b"/weir/audit" and method == b"POST":
+            params = dict(urllib.parse.parse_qsl(req.qs.decode(errors="surrogateescape"), max_num_fields=10))
+            noted = actions.note(front, Query(self, front, params, body), body, req.conn)
+            self._plain("200 OK", noted, "application/json; charset=UTF-8")
         elif path in (b"/", b"/query", b"/?"):
             try:
                 found = urllib.parse.parse_qsl(

@@ -21,7 +21,7 @@ octets_out = Counter("weir_clickhouse_sent_octets", "Octets of response bodies, 
 errors = Counter("weir_clickhouse_errors", "Requests that failed, by ClickHouse's code", ["code"], registry=registry)
 refused = Counter(
     "weir_clickhouse_refused",
-    "Requests refused before the engine saw them, by cause: authentication, busy, statement, body_too_large, too_slow, stopping",
+    "Requests refused before the engine saw them, by cause: authentication, busy, statement, audit, body_too_large, too_slow, stopping",
     ["cause"],
     registry=registry,
 )
@@ -50,6 +50,18 @@ walls = Gauge(
     "weir_clickhouse_wall",
     "1 if the engine is held by this wall: user (of its own), files, network, calls (of the kernel); 0 if not",
     ["wall"],
+    registry=registry,
+)
+
+audit_entries = Counter("weir_clickhouse_audit_entries", "Entries written to the audit, by kind", ["kind"], registry=registry)
+audit_writable = Gauge(
+    "weir_clickhouse_audit_writable",
+    "1 if the latest entry could be written to the audit; 0: readers are refused",
+    registry=registry,
+)
+audit_lost = Counter(
+    "weir_clickhouse_audit_lost",
+    "Entries that found no room among those that wait until the audit can be written",
     registry=registry,
 )
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import codec, framing, metrics, reading
 from .access import User
+from .audit import Asked
 from .body import Body, bounded
 from .engine import Cancelled, Request
 from .errors import ServerError
@@ -99,13 +100,24 @@ class Query:
 
     def answer(self) -> None:
         """Run the statement and answer."""
+        user = self.log_in()
+        with self._front.audit.question(user, self._peer, self._gateway.header, self._params) as asked, self._front.place(user):
+            self._asked = asked
+            begun = time.monotonic()
+            kind = self._run(user, asked)
+            metrics.seconds.labels(kind).observe(time.monotonic() - begun)
+
+    @property
+    def _peer(self) -> str:
+        """The address of the client."""
+        return self._gateway.req.conn.remote_addr or "127.0.0.1"
+
+    def log_in(self) -> User:
+        """The user of this request. Raises ServerError."""
         user = self._authenticate()
         # A connection belongs to its users from the first correct password on; before that, none of its body is read.
         self._gateway.admit(user.name)
-        with self._front.place(user):
-            begun = time.monotonic()
-            kind = self._run(user)
-            metrics.seconds.labels(kind).observe(time.monotonic() - begun)
+        return user
 
     def _authenticate(self) -> User:
         gateway, params = self._gateway, self._params
@@ -119,12 +131,13 @@ class Query:
         if name is None:
             name, password = params.get("user", "default"), params.get("password", "")
         try:
-            return self._front.access.authenticate(name, password or "", self._gateway.req.conn.remote_addr or "127.0.0.1")
+            return self._front.access.authenticate(name, password or "", self._peer)
         except ServerError:
             metrics.refused.labels("authentication").inc()
+            self._front.audit.login_failed(self._peer, name.encode(errors="replace").decode())
             raise
 
-    def _run(self, user: User) -> str:
+    def _run(self, user: User, asked: Asked) -> str:
         params, gateway, front = self._params, self._gateway, self._front
         role = user.role
         stream = gateway.req.conn.rfile
@@ -132,9 +145,10 @@ class Query:
         pieces: Iterator[bytes] = codec.decode(self._body, gateway.header("Content-Encoding") or "")
         if params.get("decompress") == "1":
             pieces = framing.decode(pieces)
-        statement, data = reading.statement(params, bounded(pieces, front.largest_body))
+        statement, data = reading.statement(params, asked.hear(bounded(pieces, front.largest_body)))
         stream.allow(front.limits.data, front.limits.pace)
         named = {name[6:]: value for name, value in params.items() if name.startswith("param_")}
+        asked.read(statement, named)
         try:
             refuse_dangerous(statement, named)
             role.check(statement)
@@ -172,6 +186,7 @@ class Query:
                 expressions,
                 spent,
             )
+            asked.begin(spent)
             return self._execute(statement, data, request, session)
 
     def _data_format(self, statement: Statement) -> str:
@@ -195,6 +210,7 @@ class Query:
                 written = engine.insert(connection, statement, request, self._data_format(statement), data)
                 metrics.inserts.labels(request.role.name).inc()
                 metrics.rows_inserted.inc(written.rows)
+                self._asked.inserted = written.rows
                 self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)
                 return "insert"
             metrics.queries.labels(request.role.name).inc()
@@ -296,4 +312,5 @@ class Query:
     def _write(self, data: bytes) -> None:
         if data and not self._gateway._head:
             metrics.octets_out.inc(len(data))
+            self._asked.octets += len(data)
             self._gateway.req.write(data)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from weir import audit, snapshot
 from weir import backup as backups
 from weir import forget as forgetting
-from weir import snapshot
 from weir.clickhouse import connect
 from weir.commands import configured, console, end_as_ctrl_c_does
 from weir.errors import WeirError
@@ -114,10 +114,13 @@ def forget(
                 )
             typer.confirm(f"Permanently remove these rows from every table, because they name {name}?", abort=True)
         # Meanwhile the service `storage` must not build a daily list from rows that are yet to be removed.
+        rows = sum(one.rows for one in found)
+        audit.note(stack, "forget", {"digest": audit.keyed(stack, wanted), "rows": rows, "tables": len(found)})
         with alone(stack), Stages(console) as stages:
             forgetting.forget(store, wanted, stages, found)
-        rows = sum(one.rows for one in found)
         console.print(f"{name} is removed: {rows:,} rows of {len(found)} tables.", highlight=False)
+    if not dry_run and (erased := audit.erase(stack, wanted)):
+        console.print(f"The texts of {erased:,} entries of the audit that named {name} are erased.", highlight=False)
     console.print("Other places that may hold it, and rows that stay:")
     for line in forgetting.elsewhere():
         console.print(f"- {line}", highlight=False, soft_wrap=True)

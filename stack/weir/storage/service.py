@@ -12,7 +12,7 @@ from datetime import date
 
 import prometheus_client
 
-from weir import locks, snapshot
+from weir import audit, locks, snapshot
 from weir.clickhouse import ClickHouse, connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -114,6 +114,11 @@ def keep(
             names = ", ".join(old.columns)
             yield f"emptied {names} of {old.partition.table} {old.partition.name}: older than the law keeps them"
         forget_partitions(admin, {(one.table, one.name) for one in dropped})
+        if not leap:
+            try:
+                yield from audit.expire(stack, moment)
+            except WeirError as error:
+                failed = failed or error
     if failed:
         raise failed
     if failing is None and causes:
@@ -210,8 +215,8 @@ _DONE = prometheus_client.Gauge("weir_storage_last_round_timestamp_seconds", "Ti
 
 
 def serve(stack: Stack, every_minutes: float) -> None:
-    """Repeat what `weir storage keep` does until SIGTERM or SIGINT, and write hourly rows every minute between; metrics are
-    on the port `storage_metrics`.
+    """Repeat what `weir storage keep` does until SIGTERM or SIGINT, and write hourly rows every minute between. Note the
+    audit's end every minute. Metrics are on the port `storage_metrics`.
 
     A round that fails, for example because the store is away, is logged, counted and retried in the next round.
     """
@@ -219,6 +224,7 @@ def serve(stack: Stack, every_minutes: float) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     prometheus_client.start_http_server(stack.config.ports.storage_metrics, "127.0.0.1")
+    threading.Thread(target=audit.keep_noting, args=(stack, stopping), name="audit", daemon=True).start()
     next_round = 0.0
     failing: dict[int, WeirError] = {}
     said: set[int] = set()
