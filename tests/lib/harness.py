@@ -229,7 +229,7 @@ class RunningStack:
 
     def read_command(self, probe: str, *captures: Path) -> list[str]:
         """The command that `read` runs."""
-        words = ["--to", "kafka", "--credentials", str(self.bundle(probe)), "--summary", "json"]
+        words = ["--to", "kafka", *self.login_of(probe), "--summary", "json"]
         return [str(AGENT), "read", *map(str, captures), *words]
 
     def enrol(self, probe: str, workers: int = 1, *words: str) -> None:
@@ -246,6 +246,11 @@ class RunningStack:
     def bundle(self, probe: str) -> Path:
         """The file of an enrolled probe's credentials for Kafka."""
         return self.home / "bundles" / f"{probe}.toml"
+
+    def login_of(self, probe: str) -> list[str]:
+        """Options by which an agent logs in as the probe; as the operator, if a test enrolled it in another way."""
+        bundle = self.bundle(probe)
+        return ["--probe", probe, "--credentials", str(bundle if bundle.exists() else self.operator)]
 
     @property
     def login(self) -> list[str]:
@@ -449,7 +454,7 @@ def once(begins: str, act: Callable[[], None], after: str = "") -> Callable[[str
 @contextmanager
 def collector(stack: RunningStack, port: int, state: Path, probe: str = "routers") -> Iterator[subprocess.Popen[str]]:
     """`weir-probe collect`, shut down cleanly."""
-    words = ["collect", "--netflow", f"127.0.0.1:{port}", "--credentials", str(stack.bundle(probe))]
+    words = ["collect", "--netflow", f"127.0.0.1:{port}", *stack.login_of(probe)]
     words += ["--interval", "5s", "--state-dir", str(state), "--summary", "json"]
     process = subprocess.Popen(
         [str(AGENT), *words], stdout=subprocess.PIPE, stderr=(state / "log").open("a"), text=True
