@@ -206,7 +206,6 @@ ASKED = {
     "distinct values": "SELECT groupUniqArray(dst_customer) FROM weir.v_flows WHERE src_customer != 'Other \\'n\\' Sons'",
     "EXPLAIN": "EXPLAIN actions = 1, indexes = 1 SELECT dst FROM weir.v_flows",
     "other users' queries": "SELECT query FROM system.processes WHERE query NOT LIKE '%processes%'",
-    "SHOW PROCESSLIST": "SHOW PROCESSLIST",
     "errors of others": "SELECT last_error_message FROM system.errors",
     "mutations": "SELECT command FROM system.mutations",
     "customers": "SELECT customer FROM weir.v_customers",

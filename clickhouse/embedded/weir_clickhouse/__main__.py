@@ -175,6 +175,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
 
     from weir_clickhouse import walls
     from weir_clickhouse.access import AccessError, load
+    from weir_clickhouse.allowed import AllowedError
 
     data = options.data.resolve()
     backups = (options.backups or data.parent / "backups").resolve()
@@ -183,7 +184,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         config = _further(options.config)
         for folder in (data, backups):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (AccessError, OSError) as error:
+    except (AccessError, AllowedError, OSError) as error:
         _say(str(error))
         return 2
     for name in (name for name, known in access.hashes.items() if not known):

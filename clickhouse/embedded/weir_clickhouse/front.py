@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import metrics
-from .access import Access, User
+from .access import Access, Role, User
 from .connections import Limits
 from .engine import Engine
 from .errors import ServerError
 from .quotas import Quotas
+from .refusals import refuse_dangerous
 from .sessions import Sessions
+from .statement import Statement
 from .walls import Walls
 
 
@@ -63,6 +65,15 @@ class Front:
                 self._reading -= user.role.readonly
                 self._of_user[user.name] -= 1
                 metrics.in_flight.set(self._running)
+
+    def check(self, role: Role, statement: Statement, params: Mapping[str, str]) -> None:
+        """Raise an error if this role may not send the statement; params: the request's parameters."""
+        refuse_dangerous(statement, params)
+        # The text of an INSERT with data is not whole.
+        if not role.may_begin(statement) and statement.data < 0 and (error := self.engine.syntax_error(statement.text)):
+            # A typing error, not a lack of rights.
+            raise error
+        role.check(statement, params, self.engine.known)
 
     def _enter(self, user: User) -> None:
         quarter = max(1, self.concurrent // 4)
