@@ -75,6 +75,8 @@ SETTING_PLACES = [
     "SELECT * FROM (SELECT 1 SETTINGS s)",
     "SELECT 1 IN (SELECT 1 SETTINGS max_threads = 1, s) SETTINGS max_threads = 1",
     "EXPLAIN SELECT 1 SETTINGS s = 1",
+    # No list that this parser follows to its end.
+    "SELECT 1 SETTINGS max_threads = 1 AS one, s = 1",
     "SET s = 1",
     "SET max_threads = 1, s = 1",
 ]

@@ -325,7 +325,7 @@ def _no_name(parameter: Token) -> ServerError:
 def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTINGS | VALUES_SETTINGS) -> list[str]:
     """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written.
 
-    Besides, every setting of `watched` that is assigned a value anywhere after the first SETTINGS: this finds such a
+    Besides, every setting of `watched`, or query parameter, that is assigned a value anywhere after the first SETTINGS: this finds such a
     setting even where the engine parses a list differently.
     """
     names: list[str] = []
@@ -358,7 +358,7 @@ def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTI
     for name, equals in pairwise(items[min(begins) :]):
         if name.is_name and equals.is_symbol("="):
             written = _written(statement, name)
-            if written in watched:
+            if written in watched or written.startswith("param_"):
                 names.append(written)
     return names
 
