@@ -16,6 +16,7 @@ import argparse
 import collections
 import json
 import random
+import re
 import secrets
 import sys
 import tempfile
@@ -145,7 +146,9 @@ class Grammar:
         """A statement, and the parameters of its URL."""
         # An administrator may do the rest: it only reads here.
         pick = self._random.random() * (0.79 if self._calm or self._user == "admin" else 1)
-        if pick < 0.70:
+        if pick < 0.10:
+            text = self.short()
+        elif pick < 0.70:
             text = self.select(0)
         elif pick < 0.76:
             kind = self._of(
@@ -178,6 +181,46 @@ class Grammar:
                 [self.function_name(), "file", "fi\\x6ce", "dst", "v_flows", self._of(self._words.paths)]
             )
         return text, params
+
+    def short(self) -> str:
+        """A query with one trick, which runs if the trick is let through."""
+        if self._user in CUSTOMERS and self._random.random() < 0.5:
+            self._view = self._of(self._words.granted)
+            tail = self._of(["", "", f" AND {self.column()} IS NOT NULL", " ORDER BY 1", f" SETTINGS {self._setting_clause()}"])
+            return f"SELECT {self._of(['count()', '1', '*', self.column()])} FROM weir.{self._view} WHERE {self._telling()}{tail}"
+        name, path = self._styled(self._of(["file", "file", self.function_name()])), self.path()
+        return self._of(
+            [
+                lambda: f"SELECT {name}({path})",
+                lambda: f"SELECT arrayMap({name}, [{path}])",
+                lambda: f"SELECT arrayMap(({name}) AS f, [{path}])",
+                lambda: f"SELECT arrayMap(x -> {name}(x), [{path}])",
+                lambda: f"SELECT * APPLY({name}) FROM (SELECT {path} AS p)",
+                lambda: f"SELECT COLUMNS('p') APPLY(x -> {name}(x)) FROM (SELECT {path} AS p)",
+                lambda: f"SELECT b FROM values('a String, b String ALIAS {name}(a)', {path})",
+                lambda: f"SELECT * FROM format(Values, 'x String', $${name}({path})$$)",
+                lambda: f"SELECT * FROM {name}({path}, 'LineAsString')",
+                lambda: f"SELECT * FROM {name}({path}, 'LineAsString', 'c String')",
+                lambda: f"SELECT * FROM default.`{self._of(self._words.paths)}`",
+                lambda: "SELECT arrayMap({p:Identifier}, [" + path + "])",
+                lambda: f"SELECT 1 FORMAT Template SETTINGS format_template_resultset = {path}",
+                lambda: f"SELECT 1 SETTINGS {self._setting_clause()}",
+                lambda: f"SELECT * FROM (SELECT 1 SETTINGS {self._setting_clause()})",
+                lambda: f"WITH x -> {name}(x) AS f SELECT f({path})",
+            ]
+        )
+
+    def _telling(self) -> str:
+        """A condition that is true of other customers' rows alone, and then fails."""
+        named = [one for one in self._words.columns.get(self._view, ()) if re.search("src|dst|host|addr|customer|name", one)]
+        test = f"cityHash64(toString({self._of(named or ['src'])})) IN ({', '.join(self._words.hashes[self._user])})"
+        return self._of(
+            [
+                f"throwIf({test}, '{LEAK}') = 0",
+                f"NOT throwIf({test}, '{LEAK}')",
+                f"if({test}, throwIf(materialize(1), '{LEAK}'), 1)",
+            ]
+        )
 
     # -- clauses -----------------------------------------------------------------------------------------------------
 
@@ -331,17 +374,8 @@ class Grammar:
 
     def condition(self, depth: int) -> str:
         """A condition; many of them are true of other customers' rows alone, and then fail."""
-        hashes = self._words.hashes.get(self._user)
-        if hashes and self._random.random() < 0.5:
-            test = f"cityHash64(toString({self.column()})) IN ({', '.join(hashes)})"
-            return self._of(
-                [
-                    lambda: f"throwIf({test}, '{LEAK}') = 0",
-                    lambda: f"NOT throwIf({test}, '{LEAK}')",
-                    lambda: f"if({test}, throwIf(materialize(1), '{LEAK}'), 1) OR {self.expr(depth + 2)}",
-                    lambda: f"({self.expr(depth + 2)}) = 1 AND throwIf({test}, '{LEAK}') = 0",
-                ]
-            )
+        if self._user in CUSTOMERS and self._random.random() < 0.5:
+            return self._of([self._telling, self._telling, lambda: f"({self.expr(depth + 2)}) = 1 AND {self._telling()}"])
         left = self.expr(depth + 1)
         return self._of(
             [
