@@ -224,6 +224,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         _say(str(error))
         return 2
 
+    front.sizes.start()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -247,6 +248,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
             _say("statements do not end: stopped without closing the engine")
             os._exit(1)
     server.stop()
+    front.sizes.stop()
     front.sessions.close()
     engine.stop()
     _say("stopped")

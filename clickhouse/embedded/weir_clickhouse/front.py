@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -52,6 +53,7 @@ class Front:
                 "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
             )
         )
+        self.metrics = metrics.Text(lambda: shutil.disk_usage(self.engine.directory).free)
 
     @contextmanager
     def place(self, user: User) -> Iterator[None]:
