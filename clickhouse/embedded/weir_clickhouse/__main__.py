@@ -213,6 +213,8 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     from weir_clickhouse.front import Front
     from weir_clickhouse.server import Server
 
+    # The thread that accepts connections gives way to those that insert soon, whatever strangers have it do.
+    sys.setswitchinterval(0.0005)
     engine = Engine(data, backups, access, memory=options.memory, threads=options.max_queries, config=config)
     front = Front(engine, access, options.max_queries, options.max_body, walls=held)
     server = Server(listening, front)
