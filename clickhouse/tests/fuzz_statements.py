@@ -597,7 +597,7 @@ class World:
 
     def ask(self, user: str, text: str, params: dict[str, str]) -> str:
         """Send a statement; returns the property that it broke, '' if none."""
-        asked: dict[str, Any] = {"database": "weir", **({} if user == "admin" else {"max_execution_time": "2"}), **params}
+        asked: dict[str, Any] = {"database": "weir", "max_execution_time": "2", **params}
         try:
             answer = self.server.ask(text.encode("utf-8", "replace"), user=user, **asked)
         except OSError as error:

@@ -30,6 +30,15 @@ def besieged(tmp_path: Path, own_server: Callable[..., Server]) -> Server:
     return server
 
 
+def test_all_that_a_customer_runs_at_once_leaves_memory_for_inserts(besieged: Server) -> None:
+    most = int(besieged.sql("SELECT getSetting('max_memory_usage')", user="fjord"))
+    at_once = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["limits"][
+        "max_concurrent_queries_for_user"
+    ]
+    assert 0.5 * (1 << 30) < most * at_once <= 0.6 * (1 << 30)
+    assert besieged.ask("SELECT length(groupArray(toString(number))) FROM numbers(100000000)", user="fjord").code == 241
+
+
 def test_no_insert_is_refused_while_hostile_clients_hold_what_they_can(besieged: Server) -> None:
     command = [sys.executable, str(Path(__file__).with_name("hostile.py")), besieged.host, str(besieged.port)]
     sent = 0

@@ -264,8 +264,8 @@ class Engine:
             settings.setdefault("deduplicate_insert", "disable")
         if request.role.readonly:
             settings["readonly"] = "1"
-            # A single query must leave memory for inserts.
-            most = self._memory * 6 // 10
+            # A single query must leave memory for inserts; so must all that one customer may run at once.
+            most = self._memory * 6 // 10 // ((request.role.at_once or 1) if request.role.rows else 1)
             settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
         changes = []
         for name, value in settings.items():
