@@ -148,6 +148,9 @@ bench-catch-up: build ## An hour of 20 probes read at once: rows compared with t
 bench-store: build ## The store's costs: octets per record, inserts, questions over years (ARGS='--quick')
 	$(TESTS) tests/bench/bench_store.py $(ARGS)
 
+bench-availability: venv-stack ## Inserts of 100,000 rows a second beside 5,000 hostile connections: refused, p99 (ARGS='--seconds 60')
+	$(TESTS) tests/bench/bench_availability.py $(ARGS)
+
 bench-counted-once: venv-stack ## Cost of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
 	$(TESTS) tests/bench/bench_counted_once.py $(ARGS)
 
@@ -222,6 +225,9 @@ fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for ea
 	@capture/path.sh
 	capture/fuzz/run.sh
 
+fuzz-statements: venv-clickhouse ## Fuzz the store with random statements of every role (MINUTES=20, SEED=1 to repeat a run)
+	PYTHONPATH=clickhouse:clickhouse/embedded $(VENVS)/clickhouse/bin/python clickhouse/tests/fuzz_statements.py --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
+
 docs: build ## Regenerate docs/reference
 	$(PYTHON) docs/generate.py
 
@@ -229,5 +235,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz \
+  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -8,6 +8,7 @@ WEIR_PASSWORD_<USER>; tests marked `embedded` are left out.
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -146,6 +147,35 @@ def roll_up(server: Server, database: str) -> None:
     hours = server.sql(f"SELECT DISTINCT toUnixTimestamp(toStartOfHour(ts)) FROM {database}.flows ORDER BY 1").split()
     for hour in map(int, hours):
         server.sql(f"INSERT INTO flows_hourly ({hourly.COLUMNS}) {hourly.whole(hour)}", database=database)
+
+
+def fill_windows(server: Server, hosts: dict[int, str]) -> None:
+    """A row for each customer's host in every table of windows and days that customers may read."""
+    # The views leave out rows of nothing.
+    counted = {
+        "top_flows": "packets",
+        "top_talkers": "packets",
+        "mixes": "packets",
+        "top_indicators": "value",
+        "indicators": "probes_reported",
+        "port_report": "tcp_packets",
+        "talkers_daily": "hosts",
+        "national_talkers_daily": "hosts",
+        "mixes_daily": "packets",
+    }
+    for customer, host in hosts.items():
+        for table, column in counted.items():
+            row: dict[str, Any] = {
+                "ts": 1_700_000_000,
+                "day": "2023-11-14",
+                "customer": customer,
+                "rank": customer + 1,
+                "version": 1,
+            }
+            row |= {column: 1, "addr": f"::ffff:{host}"}
+            names = server.sql(f"SELECT name FROM system.columns WHERE database = 'weir' AND table = '{table}'").splitlines()
+            known = json.dumps({name: value for name, value in row.items() if name in names})
+            server.sql(f"INSERT INTO weir.{table} FORMAT JSONEachRow {known}")
 
 
 @pytest.fixture(scope="session")

@@ -195,12 +195,15 @@ def test_without_its_audit_readers_wait_and_writers_go_on(own_server: Begin, tmp
     refused = server.ask("SELECT 'in vain'", user="analyst")
     assert refused.code == 75
     assert "The audit cannot be written (Permission denied)" in refused.text
-    lines = server.ask(None, path="/metrics", method="GET").text.splitlines()
-    assert "weir_clickhouse_audit_writable 0.0" in lines
-    assert 'weir_clickhouse_refused_total{cause="audit"} 1.0' in lines
+
+    def shows(line: str) -> bool:
+        return line in server.ask(None, path="/metrics", method="GET").text.splitlines()
+
+    assert eventually(lambda: shows("weir_clickhouse_audit_writable 0.0"))
+    assert eventually(lambda: shows('weir_clickhouse_refused_total{cause="audit"} 1.0'))
     file.chmod(0o600)
     server.ask("SELECT 'again'", user="analyst", ok=True)
-    assert "weir_clickhouse_audit_writable 1.0" in server.ask(None, path="/metrics", method="GET").text.splitlines()
+    assert eventually(lambda: shows("weir_clickhouse_audit_writable 1.0"))
     stop(server)
     asked = [one["text"]["statement"] for one in _entries(folder, "ask")]
     assert [text[:22] for text in asked] == [

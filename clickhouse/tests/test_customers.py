@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from conftest import FOLDER, Server, migrate, roll_up, start, stop
+from conftest import FOLDER, Server, fill_windows, migrate, roll_up, start, stop
 from weir_clickhouse.docs import statements
 
 pytestmark = pytest.mark.embedded
@@ -62,31 +60,7 @@ def _fill(server: Server) -> None:
         )
     roll_up(server, "weir")
     server.sql("INSERT INTO weir.ledger (ts, interval_ms, probe, version, state) VALUES (1700000000, 10000, 'p', 1, 'closed')")
-    # The views leave out rows of nothing.
-    counted = {
-        "top_flows": "packets",
-        "top_talkers": "packets",
-        "mixes": "packets",
-        "top_indicators": "value",
-        "indicators": "probes_reported",
-        "port_report": "tcp_packets",
-        "talkers_daily": "hosts",
-        "national_talkers_daily": "hosts",
-        "mixes_daily": "packets",
-    }
-    for customer, host in ((11, FJORD), (12, OTHER), (0, NOBODY)):
-        for table, column in counted.items():
-            row: dict[str, Any] = {
-                "ts": 1_700_000_000,
-                "day": "2023-11-14",
-                "customer": customer,
-                "rank": customer + 1,
-                "version": 1,
-            }
-            row |= {column: 1, "addr": f"::ffff:{host}"}
-            names = server.sql(f"SELECT name FROM system.columns WHERE database = 'weir' AND table = '{table}'").splitlines()
-            known = json.dumps({name: value for name, value in row.items() if name in names})
-            server.sql(f"INSERT INTO weir.{table} FORMAT JSONEachRow {known}")
+    fill_windows(server, {11: FJORD, 12: OTHER, 0: NOBODY})
 
 
 def _hosts(server: Server, user: str, sql: str = "SELECT src, dst FROM weir.v_flows ORDER BY src, dst") -> list[str]:
@@ -206,7 +180,6 @@ ASKED = {
     "distinct values": "SELECT groupUniqArray(dst_customer) FROM weir.v_flows WHERE src_customer != 'Other \\'n\\' Sons'",
     "EXPLAIN": "EXPLAIN actions = 1, indexes = 1 SELECT dst FROM weir.v_flows",
     "other users' queries": "SELECT query FROM system.processes WHERE query NOT LIKE '%processes%'",
-    "SHOW PROCESSLIST": "SHOW PROCESSLIST",
     "errors of others": "SELECT last_error_message FROM system.errors",
     "mutations": "SELECT command FROM system.mutations",
     "customers": "SELECT customer FROM weir.v_customers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 from conftest import FOLDER, PASSWORDS, Server, eventually
-from weir_clickhouse import metrics
+from weir_clickhouse import metrics, reading
 from weir_clickhouse.access import load
+from weir_clickhouse.allowed import Vocabulary
 from weir_clickhouse.audit import Audit
 from weir_clickhouse.connections import Limits, Stream
 from weir_clickhouse.errors import ServerError
@@ -23,7 +25,7 @@ from weir_clickhouse.front import Front
 from weir_clickhouse.lexer import LexicalError, tokens
 from weir_clickhouse.refusals import refuse_dangerous
 from weir_clickhouse.server import Server as Listener
-from weir_clickhouse.statement import parse
+from weir_clickhouse.statement import Statement, parse
 
 pytestmark = pytest.mark.embedded
 
@@ -143,31 +145,35 @@ def test_a_refused_body_costs_no_worker(own_server: Callable[..., Server]) -> No
         assert took < 5
 
 
-N = 256 << 10
-HARD = {
-    "numbers": b"SELECT " + b"1," * (N // 2) + b"1",
-    "words": b"SELECT " + b"a " * (N // 2),
-    "opened heredocs": b"SELECT " + b" ".join(b"$a%d$" % n for n in range(N // 8)),
-    "dollars": b"$" * N,
-    "comments in comments": b"/*" * (N // 4) + b"*/" * (N // 4),
-    "comments never closed": b"/*" * (N // 2),
-    "escapes": b"'" + b"\\a" * (N // 2) + b"'",
-    "a string never closed": b"'" + b"\\'" * (N // 2),
-    "quotes": b"'" * (N - 1),
-    "points": b"INSERT INTO a" + b".a" * (N // 2),
-    "formats": b"INSERT INTO a SELECT " + b"FORMAT a " * (N // 9),
-    "engines": b"CREATE TABLE a " + b"ENGINE a " * (N // 9),
-    "settings": b"SELECT 1 " + b"SETTINGS a " * (N // 11),
-    "a list of settings": b"SELECT 1 SETTINGS " + b"a = 1, " * (N // 7),
-    "settings in values of settings": b"SELECT " + b"SETTINGS a=(" * (N // 12),
-    "settings named settings": b"SELECT 1 SETTINGS " + b"settings," * (N // 9),
-    "tuples in table functions": b"SELECT " + b"values((1,2)," * (N // 13),
-    "table functions": b"SELECT " + b"values(" * (N // 7),
-    "table functions in brackets": b"SELECT " + b"values(" + b"(" * N,
-    "closed table functions": b"SELECT " + b"values('a b')," * (N // 14),
-    "parameters": b"SELECT " + b"{a:Identifier}," * (N // 15),
-    "brackets": b"(" * N,
-}
+def _hard(n: int) -> dict[str, bytes]:
+    """Texts of about n octets that are slow to read."""
+    return {
+        "numbers": b"SELECT " + b"1," * (n // 2) + b"1",
+        "words": b"SELECT " + b"a " * (n // 2),
+        "opened heredocs": b"SELECT " + b" ".join(b"$a%d$" % n for n in range(n // 8)),
+        "dollars": b"$" * n,
+        "comments in comments": b"/*" * (n // 4) + b"*/" * (n // 4),
+        "comments never closed": b"/*" * (n // 2),
+        "escapes": b"'" + b"\\a" * (n // 2) + b"'",
+        "a string never closed": b"'" + b"\\'" * (n // 2),
+        "quotes": b"'" * (n - 1),
+        "points": b"INSERT INTO a" + b".a" * (n // 2),
+        "formats": b"INSERT INTO a SELECT " + b"FORMAT a " * (n // 9),
+        "engines": b"CREATE TABLE a " + b"ENGINE a " * (n // 9),
+        "settings": b"SELECT 1 " + b"SETTINGS a " * (n // 11),
+        "a list of settings": b"SELECT 1 SETTINGS " + b"a = 1, " * (n // 7),
+        "settings in values of settings": b"SELECT " + b"SETTINGS a=(" * (n // 12),
+        "settings named settings": b"SELECT 1 SETTINGS " + b"settings," * (n // 9),
+        "tuples in table functions": b"SELECT " + b"values((1,2)," * (n // 13),
+        "table functions": b"SELECT " + b"values(" * (n // 7),
+        "table functions in brackets": b"SELECT " + b"values(" + b"(" * n,
+        "closed table functions": b"SELECT " + b"values('a b')," * (n // 14),
+        "parameters": b"SELECT " + b"{a:Identifier}," * (n // 15),
+        "brackets": b"(" * n,
+    }
+
+
+HARD = _hard(256 << 10)
 
 
 @pytest.mark.parametrize("shape", HARD)
@@ -180,6 +186,73 @@ def test_reading_a_statement_takes_linear_time(shape: str) -> None:
     except (LexicalError, ServerError):
         pass
     assert time.process_time() - begun < 15
+
+
+class _Counted(bytes):
+    """Octets that count how many of them are looked at one by one."""
+
+    looked = 0
+
+    def find(self, sub: Any, start: Any = 0, end: Any = None, /) -> int:
+        found = super().find(sub, start, len(self) if end is None else end)
+        type(self).looked += (found if found >= 0 else len(self)) - start
+        return found
+
+    def __getitem__(self, place: Any) -> Any:
+        out = super().__getitem__(place)
+        type(self).looked += len(out) if isinstance(out, bytes) else 1
+        return out
+
+
+def _steps(shape: str, n: int, known: Vocabulary) -> int:
+    """Lines of Python run, and octets cut out of the text or searched, to decide on a statement of n octets."""
+    role = load(FOLDER / "access.yaml", {}).roles["analyst"]
+    lines = [0]
+
+    def count(_frame: Any, event: str, _argument: Any) -> Any:
+        lines[0] += event == "line"
+        return count
+
+    _Counted.looked = 0
+    text = _Counted(_hard(n)[shape])
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        statement = parse(text, complete=True)
+        refuse_dangerous(statement, {"a": "x"})
+        role.check(statement, {"a": "x"}, known)
+    except (LexicalError, ServerError):
+        pass
+    finally:
+        sys.settrace(before)
+    return lines[0] + _Counted.looked
+
+
+@pytest.mark.parametrize("shape", HARD)
+def test_the_steps_of_reading_a_statement_are_linear(shape: str) -> None:
+    """Four times the text, four times the steps: counted, not timed."""
+    names = ("values", "a", "x", "file")
+    known = Vocabulary(
+        {name: name for name in names}, table_functions=frozenset(["values"]), settings=frozenset(["a", "settings"])
+    )
+    few, many = _steps(shape, 4 << 10, known), _steps(shape, 16 << 10, known)
+    assert many < 4.4 * few + 1000, (few, many)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_statement_in_many_pieces_is_read_a_few_times(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    sql = b"SELECT " + b"1+" * 20_000 + b"1"
+    read: list[int] = []
+
+    def counted(text: bytes, *, complete: bool) -> Statement:
+        read.append(len(text))
+        return parse(text, complete=complete)
+
+    monkeypatch.setattr(reading, "parse", counted)
+    found, _ = reading.statement({}, (sql[at : at + size] for at in range(0, len(sql), size)))
+    assert found.text == sql
+    # Of the first KiB, each piece; then a text twice as long each time, and the whole.
+    assert sum(read) < (1 << 20) // size + 4 * len(sql)
 
 
 def _asked_in_pieces(server: Server, sql: bytes, size: int) -> float:
@@ -217,31 +290,43 @@ def test_a_url_has_a_bounded_number_of_parameters(server: Server) -> None:
     assert answer.code == 36
 
 
-def test_metrics_ask_the_engine_seldom() -> None:
+def test_metrics_of_a_stranger_cost_nothing() -> None:
+    """A scrape never asks the engine, and makes no text within a second of the last."""
     asked: list[int] = []
-    gate = threading.Event()
-
-    def ask() -> list[list[str]]:
-        asked.append(1)
-        gate.wait(30)
-        return [["d", "5", "6"]]
-
-    sizes = metrics.Sizes(ask)
-    first = threading.Thread(target=sizes.refresh)
-    first.start()
-    # No other client waits for this one.
-    assert eventually(lambda: bool(asked))
+    sizes = metrics.Sizes(lambda: asked.append(1) or [["d", "5", "6"]], seconds=60)  # type: ignore[func-returns-value]
+    free: list[int] = []
+    text = metrics.Text(lambda: len(free.append(1) or free), seconds=60)  # type: ignore[func-returns-value]
+    first = text.get()
     for _ in range(100):
-        sizes.refresh()
-    gate.set()
-    first.join()
-    for _ in range(100):
-        sizes.refresh()
+        assert text.get() is first
+    assert (len(asked), len(free)) == (0, 1)
+    sizes.start()
+    assert eventually(lambda: metrics.disk.labels("d")._value.get() == 5)
+    sizes.stop()
     assert len(asked) == 1
-    later = metrics.Sizes(ask, seconds=0)
-    later.refresh()
-    later.refresh()
-    assert len(asked) == 3
+    later = metrics.Text(lambda: len(free.append(1) or free), seconds=0)  # type: ignore[func-returns-value]
+    assert later.get() is not later.get()
+
+
+def test_a_scrape_waits_for_no_other() -> None:
+    gate = threading.Event()
+    inside = threading.Event()
+    waits = [False, True]
+
+    def free() -> int:
+        if waits.pop(0):
+            inside.set()
+            gate.wait(30)
+        return 1
+
+    text = metrics.Text(free, seconds=0)
+    first = text.get()
+    slow = threading.Thread(target=text.get)
+    slow.start()
+    assert inside.wait(30)
+    assert text.get() is first
+    gate.set()
+    slow.join()
 
 
 # -- time limits, short ones, of a listener in this process -----------------------------------------------------------

@@ -71,7 +71,12 @@ def test_a_collectors_clock_does_not_move_what_the_law_keeps(server: Server, wei
 @pytest.mark.embedded
 def test_the_reference_names_every_column() -> None:
     text = tables(FOLDER / "migrations")
-    for words in ("## v_ledger\n", "## flows\n", "| `stored_packets` | `UInt64` | Packets in stored records |", "## v_completeness\n"):
+    for words in (
+        "## v_ledger\n",
+        "## flows\n",
+        "| `stored_packets` | `UInt64` | Packets in stored records |",
+        "## v_completeness\n",
+    ):
         assert words in text
 
 

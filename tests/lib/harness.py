@@ -378,9 +378,10 @@ class LoneStore(RunningStack):
 
 
 @contextmanager
-def lone_store() -> Iterator[LoneStore]:
-    """A store alone, with all tables."""
+def lone_store(access: Path | None = None) -> Iterator[LoneStore]:
+    """A store alone, with all tables; access: another access file."""
     running = LoneStore()
+    running.stack.config.clickhouse.access = str(access or "")
     running.stack.prepare()
     try:
         migrate(running.begin())

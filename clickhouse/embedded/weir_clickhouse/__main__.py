@@ -176,6 +176,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
 
     from weir_clickhouse import walls
     from weir_clickhouse.access import AccessError, load
+    from weir_clickhouse.allowed import AllowedError
 
     data = options.data.resolve()
     backups = (options.backups or data.parent / "backups").resolve()
@@ -185,7 +186,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         config = _further(options.config)
         for folder in (data, backups, audit_folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (AccessError, OSError) as error:
+    except (AccessError, AllowedError, OSError) as error:
         _say(str(error))
         return 2
     for name in (name for name, known in access.hashes.items() if not known):
@@ -216,6 +217,8 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     from weir_clickhouse.front import Front
     from weir_clickhouse.server import Server
 
+    # The thread that accepts connections gives way to those that insert soon, whatever strangers have it do.
+    sys.setswitchinterval(0.0005)
     engine = Engine(data, backups, access, memory=options.memory, threads=options.max_queries, config=config)
     audit = Audit(audit_folder)
     front = Front(engine, access, options.max_queries, options.max_body, audit, walls=held)
@@ -229,6 +232,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         _say(str(error))
         return 2
 
+    front.sizes.start()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -253,6 +257,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
             _say("statements do not end: stopped without closing the engine")
             os._exit(1)
     server.stop()
+    front.sizes.stop()
     front.sessions.close()
     audit.stop()
     engine.stop()

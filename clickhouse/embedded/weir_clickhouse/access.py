@@ -2,7 +2,7 @@
 
 The engine itself enforces grants and row policies: each role becomes a role of its users.xml, each user of a role with
 `rows` one of its own, and every request's connection assumes exactly one (`SET ROLE`). The rules that the engine cannot
-enforce are in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
+enforce are in `allowed.py`, in `refusals.py`, in `quotas.py` and in `Role.settings_for`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from xml.sax.saxutils import escape
 
 import yaml
 
+from . import allowed
+from .allowed import Allowed, Vocabulary
 from .errors import ServerError
 from .quotas import RESOURCES, Quota
-from .refusals import FIXED_SETTINGS, SAFE_TABLE_FUNCTIONS, VALUES_SETTINGS, refuse_settings, settings_clauses
-from .statement import READS, SESSION, Statement
+from .refusals import FIXED_SETTINGS, VALUES_SETTINGS, refuse_settings
+from .statement import Statement
 
 #: Rights of an administrator of the embedded engine: all except opening the machine's files, reaching other machines and
 #: running code, which ALL would include.
@@ -83,17 +85,6 @@ HIDDEN_SYSTEM_TABLES = (
     "schema_inference_cache",
 )
 
-#: Settings that a read-only user may change: they change the format of a result or its time limit, not the data that a
-#: user may read. Those with a limit in access.yaml may only be lowered.
-_HARMLESS = re.compile(
-    r"output_format_(?!schema$)\w+|date_time_output_format|bool_(true|false)_representation|session_timezone"
-    r"|max_(threads|block_size|execution_time|memory_usage|result_rows|result_bytes|rows_to_read|bytes_to_read)"
-    r"|(result|read|timeout)_overflow_mode|max_query_size|extremes|join_use_nulls|use_uncompressed_cache|priority"
-    r"|format_(csv_delimiter|tsv_null_representation|csv_null_representation)|limit|offset|log_queries"
-    r"|prefer_column_name_to_alias|allow_experimental_analyzer|enable_analyzer|optimize_\w+|use_query_cache"
-    r"|cast_keep_nullable|union_default_mode|final|empty_result_for_aggregation_by_empty_set|select_sequential_consistency"
-)
-
 
 class AccessError(ValueError):
     """access.yaml is wrong; the message names the place."""
@@ -117,6 +108,7 @@ class Role:
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     user: str = ""
     customers: tuple[str, ...] = ()
+    allowed: Allowed = field(default_factory=Allowed, repr=False)
 
     @property
     def is_admin(self) -> bool:
@@ -147,48 +139,43 @@ class Role:
         names = ", ".join("'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in self.customers)
         return " OR ".join(f"{column} IN ({names})" for column in self.rows[view])
 
-    def check(self, statement: Statement) -> None:
-        """Raise an error if this role may not send statements of this kind; the engine itself checks tables."""
+    def may_begin(self, statement: Statement) -> bool:
+        """Whether allowed.yaml lists statements that begin like this one for the role."""
+        return self.is_admin or self.allowed.has_statement(self._group, statement)
+
+    def check(self, statement: Statement, params: Mapping[str, str], known: Vocabulary) -> None:
+        """Raise an error if this role may not send the statement; the engine itself checks tables.
+
+        params: the request's parameters. known: what the engine has.
+        """
         if self.is_admin:
             return
-        kind = statement.kind
-        allowed = kind in READS or kind in SESSION or (kind == "INSERT" and "insert" in self.grants and not self.readonly)
-        if not allowed:
-            word = kind or "this statement"
+        if not self.may_begin(statement):
+            word = statement.kind or "this statement"
             if self.readonly:
                 raise ServerError(164, f"Cannot execute query in readonly mode: the role {self.name} may not {word}")
             raise ServerError(497, f"Not enough privileges: the role {self.name} may not {word}")
-        if self.readonly:
-            # The engine checks the SETTINGS of a statement, not those of its subqueries.
-            for name in settings_clauses(statement):
-                if name in self.limits or not _HARMLESS.fullmatch(name):
-                    raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
+        self.allowed.check_functions(self.name, statement, params, known)
+        self.allowed.check_settings(self._group, statement, self.limits if self.readonly else {}, known)
 
-    def check_calls(self, statement: Statement, table_functions: frozenset[str], functions: frozenset[str]) -> None:
-        """Raise an error if a statement calls a table function that this role may not call.
+    @property
+    def _group(self) -> str:
+        return "readers" if self.readonly else "writers"
 
-        table_functions, functions: names of the engine's table functions and of its other functions, lower case. A
-        name that is both counts as a table function unless it is a safe one.
-        """
-        if self.is_admin:
-            return
-        for name in sorted(statement.names):
-            if name in table_functions and name not in SAFE_TABLE_FUNCTIONS and name not in functions:
-                raise ServerError(497, f"Not enough privileges: the role {self.name} may not use {name}()")
-
-    def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+    def settings_for(self, asked: Mapping[str, str], current: Mapping[str, str], known: Vocabulary) -> dict[str, str]:
         """The settings for a request of this role that asks for the settings `asked`.
 
-        current: the engine's own values, so that a setting without effect passes. Raises error 164 as ClickHouse does
-        for read-only users.
+        current: the engine's own values, so that a setting without effect passes. known: what the engine has. Raises
+        error 164 as ClickHouse does for read-only users.
         """
         out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items() if name != AT_ONCE}
         for name, value in asked.items():
-            if self.readonly:
-                if value in ("1", "2") if name == "readonly" else current.get(name) == value and name not in out:
+            if not self.is_admin:
+                without_effect = current.get(name) == value and name not in out
+                if value in ("1", "2") and self.readonly if name == "readonly" else without_effect:
                     continue
-                if not _HARMLESS.fullmatch(name):
-                    raise ServerError(164, f"Cannot modify '{name}' setting in readonly mode")
+                if self.allowed.closes_setting(self._group, name, known):
+                    raise allowed.fixed(name)
             refuse_settings([name])
             if self.readonly and name in self.limits:
                 try:
@@ -241,9 +228,10 @@ def _from(user: User, peer: str) -> bool:
 
 
 def load(path: Path, environment: Mapping[str, str]) -> Access:
-    """Read access.yaml. A user's password is in the file that WEIR_PASSWORD_<USER>_FILE of `environment` names, else in
-    WEIR_PASSWORD_<USER> itself. Raises AccessError, OSError.
+    """Read access.yaml, and allowed.yaml. A user's password is in the file that WEIR_PASSWORD_<USER>_FILE of `environment`
+    names, else in WEIR_PASSWORD_<USER> itself. Raises AccessError, AllowedError, OSError.
     """
+    listed = allowed.load()
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -253,7 +241,10 @@ def load(path: Path, environment: Mapping[str, str]) -> Access:
     database = tree.get("database")
     if database is not None and not (isinstance(database, str) and _NAME.fullmatch(database)):
         raise AccessError(f"{path}: database: not a name")
-    roles = {name: _role(f"{path}: roles.{name}", name, body) for name, body in _mapping(f"{path}: roles", tree["roles"])}
+    roles = {
+        name: replace(_role(f"{path}: roles.{name}", name, body), allowed=listed)
+        for name, body in _mapping(f"{path}: roles", tree["roles"])
+    }
     users = {}
     for name, body in _mapping(f"{path}: users", tree["users"]):
         where = f"{path}: users.{name}"

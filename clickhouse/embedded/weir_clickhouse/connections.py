@@ -8,12 +8,12 @@ connection of the user who occupies the most.
 
 from __future__ import annotations
 
-import collections
 import os
 import re
 import select
 import selectors
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -166,7 +166,7 @@ def _make_file(sock: socket.socket, mode: str = "r", _size: int = 0) -> Any:
 
 class Connection(cheroot.server.HTTPConnection):
     """A connection. known: a user has logged in on it, most recently `user`. answered: a request on it has been
-    answered. lingers: close it only when its answer has arrived. until, since: valid while no worker has it.
+    answered. lingers: close it only when its answer has arrived. until, since, held_for: valid while no worker has it.
     """
 
     rfile: Stream
@@ -176,7 +176,7 @@ class Connection(cheroot.server.HTTPConnection):
         super().__init__(server, sock, _make_file)
         self.rfile.stopping = lambda: server.front.stopping
         self.known = self.answered = self.lingers = False
-        self.user = ""
+        self.user = self.held_for = ""
         self.until = self.since = 0.0
 
     def close(self) -> None:
@@ -207,6 +207,10 @@ class Waiting(cheroot.connections.ConnectionManager):
     def __init__(self, server: Any, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(server)
         self._limits, self._clock = limits, clock
+        #: All of them, the oldest first, by user; those of unknown clients under an empty name. Finding the oldest takes
+        #: no longer where there are many, and strangers can make it necessary thousands of times a second.
+        self._of_user: dict[str, dict[Connection, None]] = {}
+        self._lock = threading.Lock()
 
     def put(self, conn: Connection) -> None:
         """Take back a connection whose request has been answered; called by workers."""
@@ -224,7 +228,20 @@ class Waiting(cheroot.connections.ConnectionManager):
     def _hold(self, conn: Connection, seconds: float) -> None:
         conn.since = self._clock()
         conn.until = conn.since + seconds
+        with self._lock:
+            conn.held_for = conn.user if conn.known else ""
+            self._of_user.setdefault(conn.held_for, {})[conn] = None
         self._selector.register(conn.socket.fileno(), selectors.EVENT_READ, data=conn)
+
+    def _release(self, conn: Connection, number: int) -> None:
+        """Watch a connection no longer."""
+        with self._lock:
+            group = self._of_user.get(conn.held_for, {})
+            group.pop(conn, None)
+            if not group:
+                self._of_user.pop(conn.held_for, None)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(number)
 
     def _run(self, expiration_interval: float) -> None:
         """The loop of the one thread, until `stop`."""
@@ -278,7 +295,7 @@ class Waiting(cheroot.connections.ConnectionManager):
             if conn.rfile.lines() > _LINES and not conn.known:
                 self._drop(conn, "head_too_long")
                 return
-            self._selector.unregister(number)
+            self._release(conn, number)
             self.server.process_conn(conn)
         elif idle and conn.answered:
             conn.until = self._clock() + self._limits.head
@@ -298,23 +315,22 @@ class Waiting(cheroot.connections.ConnectionManager):
 
     def _drop_oldest(self, cause: str) -> None:
         """Drop the oldest connection of an unknown client; if users occupy most places, the oldest of the user with the most."""
-        held = self._held()
-        strangers = [conn for conn in held if not conn.known]
-        users = collections.Counter(conn.user for conn in held if conn.known)
-        if strangers and users.total() <= self._limits.connections * 3 // 4:
-            self._drop(min(strangers, key=lambda conn: conn.since), cause)
-        elif users:
-            ((most, _),) = users.most_common(1)
-            self._drop(min((conn for conn in held if conn.known and conn.user == most), key=lambda conn: conn.since), cause)
-        elif strangers:
-            self._drop(min(strangers, key=lambda conn: conn.since), cause)
+        with self._lock:
+            groups = {user: held for user, held in self._of_user.items() if user}
+            strangers = self._of_user.get("")
+            known = sum(map(len, groups.values()))
+            most = strangers
+            if groups and not (strangers and known <= self._limits.connections * 3 // 4):
+                most = max(groups.values(), key=len)
+            oldest = next(iter(most)) if most else None
+        if oldest is not None:
+            self._drop(oldest, cause)
 
     def _drop(self, conn: Connection, cause: str) -> None:
         """Close a connection; cause: the reason for the metrics, if the client did not ask for it."""
         if cause:
             metrics.dropped.labels(cause).inc()
-        with suppress(KeyError, ValueError):
-            self._selector.unregister(conn.socket.fileno())
+        self._release(conn, conn.socket.fileno())
         conn.lingers = False
         with suppress(OSError):
             conn.close()

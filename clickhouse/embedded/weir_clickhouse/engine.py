@@ -26,6 +26,7 @@ from chdb.state.sqlitelike import Connection
 
 from . import deduplication
 from .access import Access, Role, users_xml
+from .allowed import Vocabulary
 from .errors import ServerError
 from .quotas import Spent
 from .refusals import VALUES_SETTINGS
@@ -93,8 +94,7 @@ class Engine:
         self._url = ""
         self.version = ""
         self.timezone = ""
-        self.table_functions: frozenset[str] = frozenset()
-        self.functions: frozenset[str] = frozenset()
+        self.known = Vocabulary()
         self._current: dict[str, str] = {}
         self._databases: frozenset[str] = frozenset()
         self._tokens = deduplication.OnDisk(())
@@ -133,8 +133,7 @@ class Engine:
             disks = self.admin_rows("SELECT path FROM system.disks WHERE name != 'backups'")
             self._tokens = deduplication.OnDisk(path for (path,) in disks)
             self.version, self.timezone = self.admin_rows("SELECT version(), timezone()")[0]
-            self.table_functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.table_functions"))
-            self.functions = frozenset(row[0].lower() for row in self.admin_rows("SELECT name FROM system.functions"))
+            self.known = Vocabulary.of(self.admin_rows)
             plain = Request(self._admin, None, {}, {}, "front")
             with self.connection(plain) as connection:
                 self._current = dict(self.changed(connection))
@@ -257,7 +256,7 @@ class Engine:
 
     def prepare(self, connection: Connection, request: Request) -> None:
         """Apply the request's role, database and settings."""
-        settings = request.role.settings_for(request.settings, self._current)
+        settings = request.role.settings_for(request.settings, self._current, self.known)
         settings["log_comment"] = f"{request.comment} {request.tag}"
         settings |= dict.fromkeys(VALUES_SETTINGS, str(int(request.expressions)))
         if settings.get("insert_deduplicate", "1").lower() in ("0", "false"):
@@ -265,8 +264,8 @@ class Engine:
             settings.setdefault("deduplicate_insert", "disable")
         if request.role.readonly:
             settings["readonly"] = "1"
-            # A single query must leave memory for inserts.
-            most = self._memory * 6 // 10
+            # A single query must leave memory for inserts; so must all that one customer may run at once.
+            most = self._memory * 6 // 10 // ((request.role.at_once or 1) if request.role.rows else 1)
             settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
         changes = []
         for name, value in settings.items():
@@ -284,8 +283,16 @@ class Engine:
     def admin_rows(self, sql: str) -> list[list[str]]:
         """The rows of an internal query, as text."""
         with self.connection(Request(self._admin, None, {}, {}, "front")) as connection:
-            text = connection.query(sql, "TSV").bytes().decode()
+            text = connection.query(sql.encode(errors="surrogateescape"), "TSV").bytes().decode()
         return [[unescape(field) for field in line.split("\t")] for line in text.split("\n")[:-1]]
+
+    def syntax_error(self, text: bytes) -> ServerError | None:
+        """The engine's own error for a text that is no statement; None if it is one. This executes nothing."""
+        try:
+            self.admin_rows(f"SELECT formatQuery({quote(text.decode(errors='surrogateescape'))}) FORMAT Null")
+        except RuntimeError as error:
+            return ServerError.from_engine(str(error))
+        return None
 
     def kill(self, tag: str) -> bool:
         """Stop the query with this tag, if it still runs; all queries if the tag is empty. Returns whether one ran."""

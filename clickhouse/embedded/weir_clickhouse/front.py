@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from . import metrics
-from .access import Access, User
+from .access import Access, Role, User
 from .audit import Audit
 from .connections import Limits
 from .engine import Engine
 from .errors import ServerError
 from .quotas import Quotas
+from .refusals import refuse_dangerous
 from .sessions import Sessions
+from .statement import Statement
 from .walls import Walls
 
 
@@ -52,6 +55,7 @@ class Front:
                 "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
             )
         )
+        self.metrics = metrics.Text(lambda: shutil.disk_usage(self.engine.directory).free)
 
     @contextmanager
     def place(self, user: User) -> Iterator[None]:
@@ -65,6 +69,15 @@ class Front:
                 self._reading -= user.role.readonly
                 self._of_user[user.name] -= 1
                 metrics.in_flight.set(self._running)
+
+    def check(self, role: Role, statement: Statement, params: Mapping[str, str]) -> None:
+        """Raise an error if this role may not send the statement; params: the request's parameters."""
+        refuse_dangerous(statement, params)
+        # The text of an INSERT with data is not whole.
+        if not role.may_begin(statement) and statement.data < 0 and (error := self.engine.syntax_error(statement.text)):
+            # A typing error, not a lack of rights.
+            raise error
+        role.check(statement, params, self.engine.known)
 
     def _enter(self, user: User) -> None:
         quarter = max(1, self.concurrent // 4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import urllib.parse
 from collections.abc import Iterable
 from contextlib import suppress
@@ -87,9 +86,7 @@ class Gateway(cheroot.server.Gateway):
         elif path in (b"/ping", b"/replicas_status"):
             self._plain("200 OK", b"Ok.\n")
         elif path == b"/metrics":
-            front.sizes.refresh()
-            free = shutil.disk_usage(front.engine.directory).free
-            self._plain("200 OK", metrics.text(free), "text/plain; version=0.0.4; charset=utf-8")
+            self._plain("200 OK", front.metrics.get(), "text/plain; version=0.0.4; charset=utf-8")
         elif path == b"/weir/audit" and method == b"POST":
             params = dict(urllib.parse.parse_qsl(req.qs.decode(errors="surrogateescape"), max_num_fields=10))
             noted = actions.note(front, Query(self, front, params, body), body, req.conn)

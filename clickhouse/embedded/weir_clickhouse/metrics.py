@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -69,29 +70,54 @@ _process = psutil.Process(os.getpid())
 
 
 class Sizes:
-    """The stored sizes by database, queried at most every few seconds, because any client may read the metrics."""
+    """The stored sizes by database, which a thread of its own asks for: no client's request reaches the engine for them."""
 
     def __init__(self, ask: Callable[[], Iterable[Sequence[str]]], *, seconds: float = 10) -> None:
-        """ask: returns database, octets on disk, rows."""
+        """ask: returns database, octets on disk, rows. seconds: between two questions."""
         self._ask, self._seconds = ask, seconds
-        self._asked = -math.inf
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sizes", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask; the engine must have started."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the questions; returns when none runs."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            # A store that cannot answer now keeps its last sizes.
+            with suppress(RuntimeError):
+                for database, octets, rows in self._ask():
+                    disk.labels(database).set(int(octets))
+                    rows_stored.labels(database).set(int(rows))
+            if self._stopping.wait(self._seconds):
+                return
+
+
+class Text:
+    """The metrics in Prometheus' text format, made at most once a second, because any client may ask for them."""
+
+    def __init__(self, free: Callable[[], int], *, seconds: float = 1) -> None:
+        """free: octets on the file system of the data."""
+        self._free, self._seconds = free, seconds
+        self._made = -math.inf
+        self._text = b""
         self._lock = threading.Lock()
 
-    def refresh(self) -> None:
-        """Query, if it is due and no other thread is doing so."""
-        if self._lock.acquire(blocking=False):
+    def get(self) -> bytes:
+        """The text; that of the last second, or while another thread makes a new one."""
+        if self._lock.acquire(blocking=not self._text):
             try:
-                if time.monotonic() - self._asked >= self._seconds:
-                    for database, octets, rows in self._ask():
-                        disk.labels(database).set(int(octets))
-                        rows_stored.labels(database).set(int(rows))
-                    self._asked = time.monotonic()
+                if time.monotonic() - self._made >= self._seconds:
+                    resident.set(_process.memory_info().rss)
+                    disk_free.set(self._free())
+                    self._text = generate_latest(registry)
+                    self._made = time.monotonic()
             finally:
                 self._lock.release()
-
-
-def text(free: int) -> bytes:
-    """The metrics in Prometheus' text format; free: octets on the file system of the data."""
-    resident.set(_process.memory_info().rss)
-    disk_free.set(free)
-    return generate_latest(registry)
+        return self._text

@@ -24,7 +24,6 @@ from .body import Body, bounded
 from .engine import Cancelled, Request
 from .errors import ServerError
 from .front import Front, error_text
-from .refusals import refuse_dangerous
 from .statement import READS, STREAMS, Statement
 
 if TYPE_CHECKING:
@@ -150,9 +149,7 @@ class Query:
         named = {name[6:]: value for name, value in params.items() if name.startswith("param_")}
         asked.read(statement, named)
         try:
-            refuse_dangerous(statement, named)
-            role.check(statement)
-            role.check_calls(statement, front.engine.table_functions, front.engine.functions)
+            front.check(role, statement, named)
             settings = {name: value for name, value in params.items() if name not in _RESERVED and not name.startswith("param_")}
             if gateway.req.method in (b"GET", b"HEAD") and not role.readonly:
                 if statement.kind not in READS:
@@ -204,8 +201,9 @@ class Query:
             report = engine.classify(connection, statement)
             if report["statement_count"] > 1:
                 raise ServerError(62, "Syntax error (Multi-statements are not allowed)")
-            if request.role.readonly and report["query_class"] not in ("READ_ONLY",) and statement.kind in READS:
-                raise ServerError(164, f"Cannot execute query in readonly mode: it is {report['query_class']}")
+            if not request.role.is_admin and report["query_class"] != "READ_ONLY" and statement.kind in READS:
+                error = engine.syntax_error(statement.text)
+                raise error or ServerError(164, f"Cannot execute query in readonly mode: it is {report['query_class']}")
             if statement.kind == "INSERT" and statement.data >= 0:
                 written = engine.insert(connection, statement, request, self._data_format(statement), data)
                 metrics.inserts.labels(request.role.name).inc()

@@ -10,7 +10,7 @@ as an argument, quoted, as a parameter's value, in the default of a column.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from .errors import ServerError
@@ -51,6 +51,7 @@ FIXED_SETTINGS = frozenset(
         "allow_experimental_kusto_dialect",
         "allow_experimental_polyglot_dialect",
         "allow_experimental_prql_dialect",
+        "allow_introspection_functions",
         "allow_python_table_function",
         "dialect",
         "enable_json_ast_dialect",
@@ -77,30 +78,7 @@ FIXED_SETTINGS = frozenset(
 )
 #: Whether the values of an INSERT may be expressions: 0 unless the front has checked the values itself.
 VALUES_SETTINGS = frozenset(["input_format_values_interpret_expressions", "input_format_values_deduce_templates_of_expressions"])
-#: Table functions that read nothing but their arguments and the tables that the engine's grants guard. A role that is
-#: not admin may call no other table function.
-SAFE_TABLE_FUNCTIONS = frozenset(
-    [
-        "numbers",
-        "numbers_mt",
-        "zeros",
-        "zeros_mt",
-        "null",
-        "values",
-        "input",
-        "generaterandom",
-        "generateseries",
-        "generate_series",
-        "primes",
-        "loop",
-        "view",
-        "viewifpermitted",
-        "viewexplain",
-        "dictionary",
-        "merge",
-    ]
-)
-#: Of these, the ones whose first argument may be a text that names columns, which could have defaults.
+#: Table functions whose first argument may be a text that names columns, which could have defaults.
 _STRUCTURED = frozenset(["values", "null", "generaterandom", "input"])
 _DEFAULTS = frozenset(["DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL", "TTL"])
 #: First words of statements that nobody may send.
@@ -154,27 +132,31 @@ def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
 
 
 def refuse_names(items: Sequence[Token]) -> None:
-    """Raise if a name of DANGEROUS stands where it may be the function, the table function or the engine.
-
-    It may still name a column, a table or an alias in an unambiguous place: after AS, FROM or JOIN, beside a point, in
-    WITH.
-    """
+    """Raise if a name of DANGEROUS stands where it may be the function, the table function or the engine."""
     for at, token in enumerate(items):
-        if not token.is_name or token.value.lower() not in DANGEROUS:
-            continue
-        before = items[at - 1] if at else None
-        after = items[at + 1] if at + 1 < len(items) else None
-        then = items[at + 2] if at + 2 < len(items) else None
-        is_called = after is not None and after.is_symbol("(")
-        qualified = any(one is not None and one.is_symbol(".") for one in (before, after))
-        named = before is not None and before.is_word("AS", "FROM", "JOIN")
-        common = after is not None and after.is_word("AS") and then is not None and then.is_symbol("(")
-        # Words of other things: a format, SYSTEM CLEAR FILESYSTEM CACHE.
-        other = token.is_word("ARROWSTREAM") or (
-            token.is_word("FILESYSTEM") and after is not None and after.is_word("CACHE", "CACHES")
-        )
-        if is_called or not (qualified or named or common or other):
+        if token.is_name and token.value.lower() in DANGEROUS and may_be_function(items, at):
             raise ServerError(344, f"{token.value} is disabled: this server runs no code and opens no files for its clients")
+
+
+def may_be_function(items: Sequence[Token], at: int) -> bool:
+    """Whether the name at `at` may be that of a function.
+
+    It is one of a column, a table or an alias in an unambiguous place: after AS, FROM or JOIN, beside a point, in WITH.
+    """
+    token = items[at]
+    before = items[at - 1] if at else None
+    after = items[at + 1] if at + 1 < len(items) else None
+    then = items[at + 2] if at + 2 < len(items) else None
+    if after is not None and after.is_symbol("("):
+        return True
+    qualified = any(one is not None and one.is_symbol(".") for one in (before, after))
+    named = before is not None and before.is_word("AS", "FROM", "JOIN")
+    common = after is not None and after.is_word("AS") and then is not None and then.is_symbol("(")
+    # Words of other things: a format, SYSTEM CLEAR FILESYSTEM CACHE.
+    other = token.is_word("ARROWSTREAM") or (
+        token.is_word("FILESYSTEM") and after is not None and after.is_word("CACHE", "CACHES")
+    )
+    return not (qualified or named or common or other)
 
 
 def refuse_settings(names: Iterable[str]) -> None:
@@ -318,21 +300,33 @@ def _literal(raw: bytes) -> str | None:
     return None
 
 
-def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]) -> None:
-    """Raise if the parameter {name:Identifier} at `at` could stand for a name of DANGEROUS."""
+def parameter_values(items: Sequence[Token], at: int, params: Mapping[str, str]) -> list[str]:
+    """The values of the parameter {name:Identifier} at `at`, which may name a function; none for other kinds. Raises an
+    error if it is unknown, or no plain name."""
     if at + 4 >= len(items) or not (items[at + 2].is_symbol(":") and items[at + 3].is_word("IDENTIFIER")):
-        return
+        return []
     name = items[at + 1]
     values = [value for key, value in params.items() if key.upper() == name.value.upper()]
-    if not values or any(not _PLAIN.fullmatch(value) or value.lower() in DANGEROUS for value in values):
-        raise ServerError(344, f"The parameter {name.value} must be the name of a table or a column")
+    if not values or not all(_PLAIN.fullmatch(value) for value in values):
+        raise _no_name(name)
+    return values
 
 
-def settings_clauses(statement: Statement) -> list[str]:
+def _refuse_parameter(items: Sequence[Token], at: int, params: Mapping[str, str]) -> None:
+    """Raise if the parameter {name:Identifier} at `at` could stand for a name of DANGEROUS."""
+    if any(value.lower() in DANGEROUS for value in parameter_values(items, at, params)):
+        raise _no_name(items[at + 1])
+
+
+def _no_name(parameter: Token) -> ServerError:
+    return ServerError(344, f"The parameter {parameter.value} must be the name of a table or a column")
+
+
+def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTINGS | VALUES_SETTINGS) -> list[str]:
     """The names of all settings in SETTINGS clauses and in SET, those of subqueries included, as written.
 
-    Besides, every setting that no request may change and that is assigned a value anywhere after the first SETTINGS: this finds
-    such a setting even where the engine parses a list differently.
+    Besides, every setting of `watched`, or query parameter, that is assigned a value anywhere after the first SETTINGS: this finds such a
+    setting even where the engine parses a list differently.
     """
     names: list[str] = []
     items = statement.items
@@ -364,7 +358,7 @@ def settings_clauses(statement: Statement) -> list[str]:
     for name, equals in pairwise(items[min(begins) :]):
         if name.is_name and equals.is_symbol("="):
             written = _written(statement, name)
-            if written in FIXED_SETTINGS or written in VALUES_SETTINGS:
+            if written in watched or written.startswith("param_"):
                 names.append(written)
     return names
 
