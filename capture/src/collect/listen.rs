@@ -1,12 +1,14 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
+use super::allowed::{Allowed, Gate};
 use super::cause::{Causes, Refusal};
 use super::decode::message_octets;
 use super::exporter::origin::Session;
 use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
+use crate::throttle::Throttle;
 use anyhow::Context as _;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _};
@@ -21,8 +23,19 @@ const BUFFER: usize = 32 << 20;
 const AT_ONCE: usize = 256;
 /// The longest datagram or message.
 const LONGEST: usize = 65_535;
-/// Connections of a worker at once.
+/// Connections of a worker at once, and of one address.
 const MOST_STREAMS: usize = 1024;
+const STREAMS_OF_ONE: usize = 64;
+/// Connections accepted between two looks at the sockets.
+const ACCEPTED_AT_ONCE: usize = 32;
+/// How long a connection may take for a whole message, from its beginning or from the message's.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(60);
+/// How often to look for connections that took longer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// A silent peer is asked after this time, this often, and this many times, whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_TIMES: u32 = 6;
 /// Files and sockets that the process may have open besides connections of exporters.
 const OTHER_FILES: usize = 256;
 /// How long new connections wait when the system could not open one, for want of descriptors or memory.
@@ -75,6 +88,8 @@ struct ExporterStream {
     begun: Vec<u8>,
     /// When octets came last.
     heard: Instant,
+    /// Since when a whole message is due.
+    due_since: Option<Instant>,
 }
 
 /// The inputs of one worker.
@@ -90,6 +105,12 @@ pub struct Ports {
     paused_until: Option<Instant>,
     streams: Vec<ExporterStream>,
     most_streams: usize,
+    /// How long a connection may take for a message, and when it was last checked.
+    message_within: Duration,
+    looked: Instant,
+    /// The exporters that may send.
+    gate: Gate,
+    throttle: Throttle,
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
@@ -106,7 +127,9 @@ impl Ports {
         let udp = udp.iter().map(|listen| {
             let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
             // The system may grant less, which is not an error.
-            let _ = socket.set_recv_buffer_size(BUFFER);
+            if !force_buffer(&socket) {
+                let _ = socket.set_recv_buffer_size(BUFFER);
+            }
             Ok(UdpSocket::from(socket))
         });
         let sockets = udp.collect::<anyhow::Result<Vec<_>>>()?;
@@ -128,6 +151,10 @@ impl Ports {
             paused_until: None,
             streams: Vec::new(),
             most_streams: MOST_STREAMS,
+            message_within: MESSAGE_WITHIN,
+            looked: Instant::now(),
+            gate: Allowed::default().gate(),
+            throttle: Throttle::default(),
             wake: None,
             buffer,
             refused: Causes::default(),
@@ -152,17 +179,83 @@ impl Ports {
         self.most_streams = most;
     }
 
-    /// Makes room for another connection: closes the longest silent one of the address that has the most.
-    fn make_room(&mut self) {
-        if self.streams.len() < self.most_streams {
-            return;
-        }
+    /// Listens to these exporters alone.
+    pub fn allow(&mut self, allowed: &Allowed) {
+        self.gate = allowed.gate();
+    }
+
+    /// Makes room for another connection of this address: closes the longest silent one of the same address if that has
+    /// too many, else of the address that has the most.
+    fn make_room(&mut self, address: &Address) {
         let mut by_address = HashMap::<Address, usize>::new();
         self.streams.iter().for_each(|stream| *by_address.entry(stream.from.address).or_default() += 1);
+        let is_own = by_address.get(address).is_some_and(|&count| count >= STREAMS_OF_ONE);
+        if !is_own && self.streams.len() < self.most_streams {
+            return;
+        }
         let silent = |stream: &ExporterStream| (by_address[&stream.from.address], Reverse(stream.heard));
-        let Some(gone) = (0..self.streams.len()).max_by_key(|&at| silent(&self.streams[at])) else { return };
+        let gone = (0..self.streams.len())
+            .filter(|&at| !is_own || self.streams[at].from.address == *address)
+            .max_by_key(|&at| silent(&self.streams[at]));
+        let Some(gone) = gone else { return };
         self.refused[Refusal::ConnectionsClosed as usize] += 1;
         self.streams.remove(gone).end(&mut self.refused);
+    }
+
+    /// Closes connections that took too long for a message, and once the list changed those of exporters that may no
+    /// longer send.
+    fn close_streams(&mut self) {
+        let list_changed = self.gate.refresh();
+        if !list_changed && self.looked.elapsed() < LOOK_EVERY.min(self.message_within) {
+            return;
+        }
+        self.looked = Instant::now();
+        let Ports { streams, gate, refused, message_within, .. } = self;
+        streams.retain(|stream| {
+            let cause = if !gate.admits(&stream.from.address) {
+                Refusal::ExporterNotAllowed
+            } else if stream.due_since.is_some_and(|since| since.elapsed() > *message_within) {
+                Refusal::ConnectionsSilent
+            } else {
+                return true;
+            };
+            refused[cause as usize] += 1;
+            false
+        });
+    }
+
+    /// Accepts waiting connections; false if the system cannot open more.
+    fn accept(&mut self, listener: usize) -> bool {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let (stream, from) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return true,
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                    _ => {
+                        if self.throttle.allow("accept") {
+                            tracing::warn!("cannot accept a connection: {error}");
+                        }
+                        return false;
+                    }
+                },
+            };
+            let address = packet::address(from.ip());
+            if !self.gate.admits(&address) {
+                self.refused[Refusal::ExporterNotAllowed as usize] += 1;
+                continue;
+            }
+            self.make_room(&address);
+            let asks = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY).with_retries(ASK_TIMES);
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&asks);
+            if stream.set_nonblocking(true).is_ok() {
+                let local_port = stream.local_addr().map_or(0, |local| local.port());
+                let from = Session { address, port: from.port(), local_port, stream: true };
+                let now = Instant::now();
+                self.streams.push(ExporterStream { stream, from, begun: Vec::new(), heard: now, due_since: Some(now) });
+            }
+        }
+        true
     }
 }
 
@@ -189,6 +282,7 @@ impl Input for Ports {
     }
 
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
+        self.close_streams();
         self.paused_until = self.paused_until.filter(|until| Instant::now() < *until);
         let accepts = self.paused_until.is_none();
         let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -211,13 +305,13 @@ impl Input for Ports {
         let take = &mut |from: Session, data: &[u8]| take(from, wall_clock_ns(), data);
         let mut more = false;
         for ((socket, port), _) in self.sockets.iter().zip(&self.ports).zip(sockets).filter(|(_, ready)| **ready) {
-            more |= drain(socket, *port, &mut self.buffer, take);
+            more |= drain(socket, *port, &mut self.buffer, (&self.gate, &mut self.refused), take);
         }
         let mut ready = streams.iter();
-        let (buffer, refused) = (&mut self.buffer, &mut self.refused);
+        let Ports { buffer, refused, throttle, .. } = self;
         self.streams.retain_mut(|stream| match ready.next() {
             Some(true) => {
-                let goes_on = stream.read(buffer, refused, &mut more, take);
+                let goes_on = stream.read(buffer, (refused, throttle), &mut more, take);
                 if !goes_on {
                     stream.end(refused);
                 }
@@ -226,23 +320,8 @@ impl Input for Ports {
             _ => true,
         });
         for at in (0..self.listeners.len()).filter(|&at| listeners[at]) {
-            self.make_room();
-            let listener = &self.listeners[at];
-            let (stream, from) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-                    {
-                        tracing::warn!("cannot accept a connection: {error}");
-                        self.paused_until = Some(Instant::now() + PAUSE);
-                    }
-                    continue;
-                }
-            };
-            if stream.set_nonblocking(true).is_ok() {
-                let local_port = stream.local_addr().map_or(0, |local| local.port());
-                let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
-                self.streams.push(ExporterStream { stream, from, begun: Vec::new(), heard: Instant::now() });
+            if !self.accept(at) {
+                self.paused_until = Some(Instant::now() + PAUSE);
             }
         }
         Ok(more)
@@ -293,12 +372,17 @@ fn drain(
     socket: &UdpSocket,
     local_port: u16,
     buffer: &mut [u8],
+    (gate, refused): (&Gate, &mut Causes),
     take: &mut impl FnMut(Session, &[u8]) -> bool,
 ) -> bool {
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
             Ok((octets, from)) => {
                 let (address, port) = (packet::address(from.ip()), from.port());
+                if !gate.admits(&address) {
+                    refused[Refusal::ExporterNotAllowed as usize] += 1;
+                    continue;
+                }
                 if !take(Session { address, port, local_port, stream: false }, &buffer[..octets]) {
                     return true;
                 }
@@ -317,13 +401,15 @@ impl ExporterStream {
     fn read(
         &mut self,
         buffer: &mut [u8],
-        refused: &mut Causes,
+        (refused, throttle): (&mut Causes, &Throttle),
         more: &mut bool,
         take: &mut impl FnMut(Session, &[u8]) -> bool,
     ) -> bool {
         let mut wants_more = true;
         for _ in 0..AT_ONCE {
-            let octets = match self.stream.read(buffer) {
+            // No more than the longest message, so that a connection holds no more.
+            let room = buffer.len().saturating_sub(self.begun.len()).max(1);
+            let octets = match self.stream.read(&mut buffer[..room]) {
                 Ok(0) => return false,
                 Ok(octets) => octets,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
@@ -333,11 +419,20 @@ impl ExporterStream {
             self.heard = Instant::now();
             self.begun.extend_from_slice(&buffer[..octets]);
             match messages(&self.begun, |message| wants_more &= take(self.from, message)) {
-                Ok(done) => _ = self.begun.drain(..done),
+                Ok(0) => _ = self.due_since.get_or_insert(self.heard),
+                Ok(done) => {
+                    self.begun.drain(..done);
+                    self.due_since = (!self.begun.is_empty()).then_some(self.heard);
+                    if self.begun.is_empty() {
+                        self.begun = Vec::new();
+                    }
+                }
                 Err(cause) => {
                     refused[cause as usize] += 1;
                     self.begun.clear();
-                    tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
+                    if throttle.allow("not IPFIX") {
+                        tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
+                    }
                     return false;
                 }
             }
@@ -353,6 +448,14 @@ impl ExporterStream {
     fn end(&self, refused: &mut Causes) {
         refused[Refusal::Truncated as usize] += u64::from(!self.begun.is_empty());
     }
+}
+
+/// Gives a socket its buffer even if the system's limit for others is lower, which takes CAP_NET_ADMIN; false without.
+fn force_buffer(socket: &Socket) -> bool {
+    let octets = BUFFER as libc::c_int;
+    let (from, length) = ((&raw const octets).cast::<libc::c_void>(), size_of_val(&octets) as libc::socklen_t);
+    // SAFETY: as many octets as are said, at an address that is valid while the call lasts.
+    unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, from, length) == 0 }
 }
 
 /// Passes on whole messages; returns their octets.
@@ -563,5 +666,69 @@ mod tests {
         assert_eq!([streams_within(1024, 1), streams_within(1024, 2), streams_within(256, 2)], [768, 384, 64]);
         assert_eq!(streams_within(2, 16), 1);
         assert!(most_streams(1) > 1);
+    }
+
+    #[test]
+    fn exporters_that_are_not_on_the_list_are_counted_and_not_read() {
+        let mut ports = Ports::open(&[local()], &[local()]).unwrap();
+        let allowed = Allowed::new(&["127.0.0.2/32".parse().unwrap()]);
+        ports.allow(&allowed);
+        let udp = ports.addresses().unwrap()[0];
+        let tcp = ports.listeners[0].local_addr().unwrap();
+        let [allowed_one, stranger] = ["127.0.0.2:0", "127.0.0.3:0"].map(|from| UdpSocket::bind(from).unwrap());
+        (0..5).for_each(|_| _ = stranger.send_to(b"no", udp).unwrap());
+        allowed_one.send_to(b"yes", udp).unwrap();
+        let connection = TcpStream::connect(tcp).unwrap();
+        assert_eq!(heard(&mut ports, 1), [b"yes"]);
+        poll_until(&mut ports, |ports| ports.refused()[Refusal::ExporterNotAllowed as usize] == 6);
+        assert!(ports.streams.is_empty());
+        drop(connection);
+        // A changed list applies to connections, too.
+        allowed.set(&["127.0.0.0/30".parse().unwrap()]);
+        stranger.send_to(b"now", udp).unwrap();
+        assert_eq!(heard(&mut ports, 1), [b"now"]);
+        let _connection = TcpStream::connect(tcp).unwrap();
+        poll_until(&mut ports, |ports| ports.streams.len() == 1);
+        allowed.set(&["127.0.0.2/32".parse().unwrap()]);
+        poll_until(&mut ports, |ports| ports.streams.is_empty());
+        assert_eq!(ports.refused()[Refusal::ExporterNotAllowed as usize], 7);
+    }
+
+    #[test]
+    fn connections_that_send_no_message_end() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        ports.message_within = Duration::from_millis(300);
+        let to = ports.listeners[0].local_addr().unwrap();
+        let mut whole = TcpStream::connect(to).unwrap();
+        whole.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
+        assert_eq!(heard(&mut ports, 1).len(), 1);
+        let _silent = TcpStream::connect(to).unwrap();
+        let mut begun = TcpStream::connect(to).unwrap();
+        begun.write_all(&[0, 10, 0, 20]).unwrap();
+        poll_until(&mut ports, |ports| ports.streams.len() == 3);
+        // An octet now and then is no message.
+        let drips = |ports: &mut Ports| {
+            let _ = begun.write_all(&[0]);
+            ports.streams.len() == 1
+        };
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut drips = drips;
+        while !drips(&mut ports) && Instant::now() < end {
+            ports.poll(Duration::from_millis(50), &mut |_, _, _| panic!("nothing is whole")).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(ports.refused()[Refusal::ConnectionsSilent as usize], 2);
+        std::thread::sleep(Duration::from_millis(400));
+        whole.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
+        assert_eq!(heard(&mut ports, 1).len(), 1, "one that sent a message may be silent");
+    }
+
+    #[test]
+    fn one_address_has_a_bounded_number_of_connections() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        let to = ports.listeners[0].local_addr().unwrap();
+        let all: Vec<TcpStream> = (0..STREAMS_OF_ONE + 10).map(|_| TcpStream::connect(to).unwrap()).collect();
+        poll_until(&mut ports, |ports| ports.refused()[Refusal::ConnectionsClosed as usize] == 10);
+        assert_eq!((ports.streams.len(), all.len()), (STREAMS_OF_ONE, STREAMS_OF_ONE + 10));
     }
 }
