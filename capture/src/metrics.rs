@@ -198,14 +198,18 @@ impl Metrics {
         }
         let Ok(to_close) = stream.try_clone() else { return };
         let (metrics, until) = (self.clone(), Instant::now() + ANSWERED_WITHIN);
-        let answer = move || _ = metrics.answer(Timed { stream, until });
+        let answer = move || {
+            let _ = metrics.answer(&mut Timed { stream: &stream, until });
+            // The other handle of this connection is kept until another client comes.
+            let _ = stream.shutdown(Shutdown::Both);
+        };
         if let Ok(thread) = Builder::new().name("scrape".to_owned()).spawn(answer) {
             clients.push_back((to_close, thread));
         }
     }
 
-    fn answer(&self, stream: Timed) -> io::Result<()> {
-        let mut reader = BufReader::new(stream.take(8192));
+    fn answer(&self, stream: &mut Timed<'_>) -> io::Result<()> {
+        let mut reader = BufReader::new(Read::take(&mut *stream, 8192));
         let mut request = String::new();
         reader.read_line(&mut request)?;
         let mut line = String::new();
@@ -223,31 +227,31 @@ impl Metrics {
             "HTTP/1.1 {status}\r\nContent-Type: {form}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
         );
-        reader.into_inner().into_inner().write_all((head + &body).as_bytes())
+        stream.write_all((head + &body).as_bytes())
     }
 }
 
 /// A connection that must be done by a time.
-struct Timed {
-    stream: TcpStream,
+struct Timed<'a> {
+    stream: &'a TcpStream,
     until: Instant,
 }
 
-impl Timed {
+impl Timed<'_> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 }
 
-impl Read for Timed {
+impl Read for Timed<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
         self.stream.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for Timed<'_> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
         self.stream.write(octets)

@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(all.keep(&sender(2), 7, 2, "d"), Ok(Some((1, "b"))), "those that it has go on");
         // When a third sender appears, the one of the two with more entries loses them.
         (0..MOST_OF_ONE as u32 - 1).for_each(|key| _ = all.keep(&sender(3), key, 2, "e"));
+        assert_eq!(all.keep(&sender(3), 0, 3, "e"), Ok(Some((2, "e"))));
         assert_eq!((all.count, all.forgotten()), (MOST, 0));
         assert_eq!(all.keep(&sender(4), 0, 2, "f"), Ok(None));
         assert_eq!((all.count, all.forgotten()), (MOST_OF_ONE + 1, MOST_OF_ONE as u64));

@@ -403,8 +403,8 @@ fn an_exporter_that_was_restored_is_known() {
 fn a_known_exporter_that_is_silent_for_long_makes_room_for_one_that_sends() {
     let limits = DecodeLimits { exporters: 40, ..DecodeLimits::default() };
     let mut decoder = with_known(limits, 20);
-    for round in 0..20 {
-        for number in 0..60 {
+    for number in 0..60 {
+        for round in 0..20 {
             let data = domain(0, round, &[template(300, &SHORT), set(300, &short(1, 100))]);
             feed_at(&mut decoder, stranger(number), NOW_MS + 700_000, &data);
         }
