@@ -65,7 +65,11 @@ def measure(allowed: list[str], rate: int, seconds: int) -> dict[str, Any]:
                 process = psutil.Process(collector.pid)
                 sender = [str(BENCH), "strangers", "--to", f"127.0.0.1:{udp}", "--rate", str(rate)]
                 done = subprocess.run(
-                    [*sender, "--seconds", str(seconds)], capture_output=True, text=True, check=True, timeout=seconds + 60
+                    [*sender, "--seconds", str(seconds)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    timeout=seconds + 60,
                 )
                 sent = json.loads(done.stdout)
                 time.sleep(3)  # Two intervals, and their closing records.

@@ -377,11 +377,8 @@ fn connections_beyond_the_limit_of_open_files_wait_without_using_the_processor()
         Collector { child: command.spawn().unwrap(), records, log }
     };
     // So few that some connections, but not the permitted number of them, can be opened.
-    let mut collector = starts(24);
-    until(
-        || collector.log().contains("listening on") || collector.child.try_wait().unwrap().is_some(),
-        || collector.log(),
-    );
+    let collector = starts(20);
+    collector.until("listening on");
     let port = collector.tcp_port();
     let connections: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     collector.until("cannot accept a connection");

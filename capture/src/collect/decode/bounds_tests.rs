@@ -454,3 +454,14 @@ fn a_saved_state_has_a_bound_and_the_known_exporters_first() {
     again.restore(&bounded).unwrap();
     assert_eq!(feed(&mut again, &ipfix(9, &[set(300, &short(1, 100))])).len(), 1);
 }
+
+#[test]
+fn sets_of_a_known_exporter_wait_however_many_strangers_there_are() {
+    let mut decoder = with_known(DecodeLimits::default(), 1);
+    for packets in 1..=20 {
+        feed(&mut decoder, &ipfix(packets, &[set(301, &short(packets, 1000))]));
+    }
+    (0..30_000).for_each(|at| _ = feed_at(&mut decoder, stranger(at), NOW_MS, &ipfix(0, &[set(999, &[0; 400])])));
+    assert!(decoder.counts().of(Refusal::UnknownTemplate) > 20_000);
+    assert_eq!(feed(&mut decoder, &ipfix(21, &[template(301, &SHORT)])).len(), 20);
+}
