@@ -22,6 +22,10 @@ const OF_ANY_PROGRAM: &[i64] = &[
     libc::SYS_restart_syscall,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
+    // ZeroMQ asks for its threads' scheduling, and sets it again.
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_setscheduler,
     libc::SYS_gettid,
     libc::SYS_getpid,
     libc::SYS_tgkill,
@@ -161,7 +165,7 @@ fn program() -> anyhow::Result<BpfProgram> {
     // A thread, but no process. glibc takes ENOSYS from clone3, whose flags a filter cannot read, to mean clone.
     rules.insert(libc::SYS_clone, vec![masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]);
     // Memory is writable or executable: modules of the resolver are libraries, and must still be loaded.
-    let no_code = || Ok::<_, seccompiler::BackendError>(masked(2, libc::PROT_EXEC, 0)?);
+    let no_code = || masked(2, libc::PROT_EXEC, 0);
     rules.insert(libc::SYS_mmap, vec![no_code()?, masked(2, libc::PROT_WRITE, 0)?]);
     rules.insert(libc::SYS_mprotect, vec![no_code()?]);
     // A thread names itself.

@@ -110,6 +110,8 @@ pub struct Ports {
     looked: Instant,
     /// The exporters that may send.
     gate: Gate,
+    /// Whether the list changed since connections were checked against it.
+    list_changed: bool,
     throttle: Throttle,
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
@@ -154,6 +156,7 @@ impl Ports {
             message_within: MESSAGE_WITHIN,
             looked: Instant::now(),
             gate: Allowed::default().gate(),
+            list_changed: false,
             throttle: Throttle::default(),
             wake: None,
             buffer,
@@ -205,7 +208,7 @@ impl Ports {
     /// Closes connections that took too long for a message, and once the list changed those of exporters that may no
     /// longer send.
     fn close_streams(&mut self) {
-        let list_changed = self.gate.refresh();
+        let list_changed = self.gate.refresh() | std::mem::take(&mut self.list_changed);
         if !list_changed && self.looked.elapsed() < LOOK_EVERY.min(self.message_within) {
             return;
         }
@@ -299,6 +302,8 @@ impl Input for Ports {
             let error = io::Error::last_os_error();
             return if error.kind() == ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
+        // It may have changed while this waited.
+        self.list_changed |= self.gate.refresh();
         let ready: Vec<bool> = polled.iter().map(|polled| polled.revents != 0).collect();
         let (sockets, rest) = ready.split_at(self.sockets.len());
         let (listeners, streams) = rest.split_at(self.listeners.len());

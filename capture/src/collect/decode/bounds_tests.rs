@@ -427,13 +427,13 @@ fn templates_and_rates_of_strangers_go_before_those_of_a_known_exporter() {
         let data = domain(0, 0, &[template(300, &[(0, 1, 4); 20]), options.clone(), set(600, &few)]);
         feed_at(&mut decoder, stranger(number), NOW_MS, &data);
         let options: usize = decoder.exporters.iter().map(|exporter| exporter.sources.len()).sum::<usize>()
-            + decoder.exporters.iter().flat_map(|of| &of.talks).map(|talk| talk.rates.len()).sum::<usize>();
+            + decoder.exporters.iter().flat_map(|of| &of.talks).map(|talk| talk.rates.count()).sum::<usize>();
         assert!(options <= 2000, "{options}");
     }
     let causes = [Refusal::TemplatesForgotten, Refusal::OptionsForgotten].map(|cause| decoder.counts().of(cause));
     assert!(causes.iter().all(|&count| count > 1000), "{causes:?}");
     let home = decoder.exporters.iter().find(|exporter| exporter.info.address == HOME).unwrap();
-    assert_eq!((home.talks[0].templates.len(), home.talks[0].rates.len()), (245, 200));
+    assert_eq!((home.talks[0].templates.len(), home.talks[0].rates.count()), (245, 200));
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn a_saved_state_has_a_bound_and_the_known_exporters_first() {
 fn sets_of_a_known_exporter_wait_however_many_strangers_there_are() {
     let mut decoder = with_known(DecodeLimits::default(), 1);
     for packets in 1..=20 {
-        feed(&mut decoder, &ipfix(packets, &[set(301, &short(packets, 1000))]));
+        feed(&mut decoder, &ipfix(packets, &[set(301, &short(packets.into(), 1000))]));
     }
     (0..30_000).for_each(|at| _ = feed_at(&mut decoder, stranger(at), NOW_MS, &ipfix(0, &[set(999, &[0; 400])])));
     assert!(decoder.counts().of(Refusal::UnknownTemplate) > 20_000);

@@ -173,7 +173,7 @@ impl Exporter {
 
     /// Its sampling rates and sources of samples, as [`DecodeLimits::all_options`] counts them.
     fn options(&self) -> usize {
-        self.sources.len() + self.talks.iter().map(|talk| talk.rates.len()).sum::<usize>()
+        self.sources.len() + self.talks.iter().map(|talk| talk.rates.count()).sum::<usize>()
     }
 
     /// Counts options that make room for others.

@@ -128,7 +128,7 @@ impl Rates {
     }
 
     /// Number of rates.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.known.len()
     }
 
