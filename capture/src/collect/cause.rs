@@ -43,6 +43,8 @@ pub enum Refusal {
     ConnectionsClosed,
     /// Connections that the collector closed because no whole message came within a minute.
     ConnectionsSilent,
+    /// Datagrams of addresses without an established exporter, dropped unread while a socket was filling up.
+    StrangersShed,
     /// Datagrams and connections from addresses that the list of exporters does not have.
     ExporterNotAllowed,
     /// Payloads, or lines, that are not JSON or are incomplete.
@@ -71,7 +73,7 @@ pub type Causes = [u64; Refusal::ALL.len()];
 
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 29] = [
+    pub const ALL: [Refusal; 30] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -91,6 +93,7 @@ impl Refusal {
         Refusal::SocketFull,
         Refusal::ConnectionsClosed,
         Refusal::ConnectionsSilent,
+        Refusal::StrangersShed,
         Refusal::ExporterNotAllowed,
         Refusal::BadJson,
         Refusal::BadValue,
@@ -129,6 +132,9 @@ impl Refusal {
             Refusal::SocketFull => "datagrams that the kernel dropped because the collector's socket was full",
             Refusal::ConnectionsClosed => "connections closed for newer ones, because there were too many",
             Refusal::ConnectionsSilent => "connections closed because no whole message came within a minute",
+            Refusal::StrangersShed => {
+                "datagrams of addresses without an established exporter, dropped while a socket was filling up"
+            }
             Refusal::ExporterNotAllowed => "datagrams and connections from addresses that `[collect] exporters` lacks",
             Refusal::BadJson => "payloads or lines from nProbe that are not JSON, or are incomplete",
             Refusal::BadValue => "values that their elements cannot have; the record is used without them",
@@ -167,6 +173,7 @@ impl Refusal {
             Refusal::SocketFull => "socket_full",
             Refusal::ConnectionsClosed => "connections_closed",
             Refusal::ConnectionsSilent => "connections_silent",
+            Refusal::StrangersShed => "strangers_shed",
             Refusal::ExporterNotAllowed => "exporter_not_allowed",
             Refusal::BadJson => "bad_json",
             Refusal::BadValue => "bad_value",

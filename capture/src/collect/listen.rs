@@ -8,9 +8,10 @@ use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
 use crate::throttle::Throttle;
 use anyhow::Context as _;
+use foldhash::fast::RandomState;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -43,6 +44,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Number of the system's statistics on a socket, and the index of its drop counter (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
+/// Those of the octets that wait, and of the most that may.
+const MEMINFO_WAITING: usize = 0;
+const MEMINFO_MOST: usize = 1;
+/// A socket fills up once a quarter of its buffer is in use. Then one of so many strangers' datagrams is still read, so
+/// that a new exporter becomes known some time.
+const FILLING: u32 = 4;
+const STILL_READ: u64 = 16;
 
 /// An address to listen on: `:2055`, `2055` (all addresses, IPv4 and IPv6), `192.0.2.1:2055`, `[2001:db8::1]:2055`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +85,9 @@ pub trait Input {
     /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
+    /// Names the addresses whose datagrams are read first when there are too many.
+    fn prefer(&mut self, _established: HashSet<Address, RandomState>) {}
+
     /// What was dropped before it was passed on, by cause, since the inputs were opened.
     fn refused(&mut self) -> Causes;
 }
@@ -110,6 +121,7 @@ pub struct Ports {
     looked: Instant,
     /// The exporters that may send.
     gate: Gate,
+    established: HashSet<Address, RandomState>,
     /// Whether the list changed since connections were checked against it.
     list_changed: bool,
     throttle: Throttle,
@@ -156,6 +168,7 @@ impl Ports {
             message_within: MESSAGE_WITHIN,
             looked: Instant::now(),
             gate: Allowed::default().gate(),
+            established: HashSet::default(),
             list_changed: false,
             throttle: Throttle::default(),
             wake: None,
@@ -271,6 +284,10 @@ impl Input for Ports {
         self.opened.elapsed().as_nanos() as i64
     }
 
+    fn prefer(&mut self, established: HashSet<Address, RandomState>) {
+        self.established = established;
+    }
+
     /// Must be called before the system drops 2^32 more datagrams.
     fn refused(&mut self) -> Causes {
         for (socket, (told, sum)) in self.sockets.iter().zip(&mut self.dropped) {
@@ -310,7 +327,7 @@ impl Input for Ports {
         let take = &mut |from: Session, data: &[u8]| take(from, wall_clock_ns(), data);
         let mut more = false;
         for ((socket, port), _) in self.sockets.iter().zip(&self.ports).zip(sockets).filter(|(_, ready)| **ready) {
-            more |= drain(socket, *port, &mut self.buffer, (&self.gate, &mut self.refused), take);
+            more |= drain(socket, *port, &mut self.buffer, (&self.gate, &self.established, &mut self.refused), take);
         }
         let mut ready = streams.iter();
         let Ports { buffer, refused, throttle, .. } = self;
@@ -364,12 +381,17 @@ fn streams_within(files: usize, workers: usize) -> usize {
 
 /// The system's 32-bit count of datagrams dropped at a socket; `None` if the system does not report it.
 fn drops(socket: &UdpSocket) -> Option<u32> {
+    Some(meminfo(socket)?[MEMINFO_DROPS])
+}
+
+/// The system's statistics on a socket; `None` if it reports none.
+fn meminfo(socket: &UdpSocket) -> Option<[u32; MEMINFO]> {
     let mut told = [0_u32; MEMINFO];
     let mut octets = size_of_val(&told) as libc::socklen_t;
     let to = told.as_mut_ptr().cast::<libc::c_void>();
     // SAFETY: as many octets as are said, at an address that is valid while the call lasts.
     let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut octets) };
-    (done == 0 && octets as usize == size_of_val(&told)).then_some(told[MEMINFO_DROPS])
+    (done == 0 && octets as usize == size_of_val(&told)).then_some(told)
 }
 
 /// Passes on a socket's datagrams, up to a fair number and while `take` wants more; true if more may be waiting.
@@ -377,9 +399,12 @@ fn drain(
     socket: &UdpSocket,
     local_port: u16,
     buffer: &mut [u8],
-    (gate, refused): (&Gate, &mut Causes),
+    (gate, established, refused): (&Gate, &HashSet<Address, RandomState>, &mut Causes),
     take: &mut impl FnMut(Session, &[u8]) -> bool,
 ) -> bool {
+    let is_filling = !established.is_empty()
+        && meminfo(socket).is_some_and(|told| told[MEMINFO_WAITING] > told[MEMINFO_MOST] / FILLING);
+    let mut strangers = 0_u64;
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
             Ok((octets, from)) => {
@@ -387,6 +412,13 @@ fn drain(
                 if !gate.admits(&address) {
                     refused[Refusal::ExporterNotAllowed as usize] += 1;
                     continue;
+                }
+                if is_filling && !established.contains(&address) {
+                    strangers += 1;
+                    if strangers % STILL_READ != 0 {
+                        refused[Refusal::StrangersShed as usize] += 1;
+                        continue;
+                    }
                 }
                 if !take(Session { address, port, local_port, stream: false }, &buffer[..octets]) {
                     return true;
@@ -735,5 +767,34 @@ mod tests {
         let all: Vec<TcpStream> = (0..STREAMS_OF_ONE + 10).map(|_| TcpStream::connect(to).unwrap()).collect();
         poll_until(&mut ports, |ports| ports.refused()[Refusal::ConnectionsClosed as usize] == 10);
         assert_eq!((ports.streams.len(), all.len()), (STREAMS_OF_ONE, STREAMS_OF_ONE + 10));
+    }
+
+    #[test]
+    fn strangers_make_room_for_established_exporters_in_a_socket_that_fills_up() {
+        let mut ports = Ports::open(&[local()], &[]).unwrap();
+        SockRef::from(&ports.sockets[0]).set_recv_buffer_size(1 << 17).unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        let [established, stranger] = ["127.0.0.2:0", "127.0.0.3:0"].map(|from| UdpSocket::bind(from).unwrap());
+        let flood = || {
+            for at in 0..200 {
+                let sender = if at % 10 == 0 { &established } else { &stranger };
+                sender.send_to(&[at], udp).unwrap();
+            }
+        };
+        let preferred = packet::address(std::net::Ipv4Addr::new(127, 0, 0, 2).into());
+        ports.prefer([preferred].into_iter().collect());
+        flood();
+        let mut heard = [0, 0];
+        let mut take = |from: Session, _: i64, _: &[u8]| {
+            heard[usize::from(from.address != preferred)] += 1;
+            true
+        };
+        while ports.poll(Duration::from_millis(100), &mut take).unwrap() {}
+        let shed = ports.refused()[Refusal::StrangersShed as usize];
+        assert_eq!((heard[0], heard[1] + shed, ports.refused()[Refusal::SocketFull as usize]), (20, 180, 0));
+        assert_eq!(heard[1], 180 / STILL_READ, "few are read");
+        // A socket that does not fill up is read whole.
+        stranger.send_to(b"one", udp).unwrap();
+        assert_eq!(self::heard(&mut ports, 1), [b"one"]);
     }
 }

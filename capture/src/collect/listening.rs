@@ -131,6 +131,7 @@ impl<I: Input> Listening<I> {
             throttle: Throttle::default(),
             saver,
         };
+        listening.input.prefer(listening.decoder.established());
         listening.ahead_ms = listening.clocks().1;
         // Closing records report this run alone.
         listening.exporters();
@@ -302,6 +303,7 @@ impl<I: Input> Listening<I> {
         let skipped = std::mem::take(&mut self.skipped);
         let closing = CollectClosing { start_ms: self.table.open_ms(), ends, skipped, clamped, exporters, load };
         self.hand_over.send(Work::Close(closing))?;
+        self.input.prefer(self.decoder.established());
         if let Some(saver) = &self.saver {
             saver.save(self.decoder.saved());
         }

@@ -33,7 +33,7 @@ use super::record::Imported;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
 use sets::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher as _;
 use waiting::WaitingSet;
 
@@ -308,6 +308,11 @@ impl Decoder {
                 has_data: exporter.has_data(),
             }
         })
+    }
+
+    /// Addresses of exporters that sent data in many datagrams.
+    pub fn established(&self) -> HashSet<Address, RandomState> {
+        self.exporters.established()
     }
 
     /// Counts over all exporters, including forgotten ones, and over datagrams of no exporter.

@@ -26,7 +26,7 @@ use crate::packet::Address;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// A session that is silent so much longer than another one of its exporter may be forgotten for a new one, ms.
@@ -573,6 +573,12 @@ impl Exporters {
     /// The exporter, if known.
     pub fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])
+    }
+
+    /// Addresses of established exporters.
+    pub fn established(&self) -> HashSet<Address, RandomState> {
+        let established = self.slots.iter().filter(|exporter| exporter.standing() == Standing::Established);
+        established.map(|exporter| exporter.info.address).collect()
     }
 
     /// All of them.
