@@ -102,7 +102,8 @@ def faults(found: dict[str, Any]) -> list[str]:
     """The targets that were missed."""
     exporter, strangers = found["sent"]["exporter"], found["sent"]["strangers"]
     causes = found["causes"]
-    counted = found["read"] + causes.get("socket_full", 0) + causes.get("exporter_not_allowed", 0)
+    unread = ("socket_full", "strangers_shed", "exporter_not_allowed")
+    counted = found["read"] + sum(causes.get(cause, 0) for cause in unread)
     # One template beside the records.
     all_sent = exporter["datagrams"] + 1 + strangers["datagrams"]
     checks = {
@@ -123,9 +124,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=20, help="how long the flood lasts")
     arguments = parser.parse_args()
     lines = [
-        "| who may send | strangers' datagrams/s | exporter's datagrams | lost | dropped by the kernel | peak memory | saved state "
+        "| who may send | strangers' datagrams/s | exporter's datagrams | lost | dropped by the kernel | shed | peak memory | saved state "
         "| scrape | collector's CPU | verdict |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---|",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|",
     ]
     missed = False
     for who, allowed in (("every address", []), (f"`{KNOWN}/32`", [f"{KNOWN}/32"])):
@@ -140,6 +141,7 @@ def main() -> int:
             f"{exporter['datagrams']:,}",
             f"{lost:.2%}",
             f"{found['causes'].get('socket_full', 0):,}",
+            f"{found['causes'].get('strangers_shed', 0):,}",
             f"{found['peak'] / (1 << 20):.0f} MiB",
             f"{found['saved'] / 1000:,.0f} kB",
             f"{found['scraped'] / 1000:,.0f} kB",
