@@ -33,10 +33,6 @@ const ACCEPTED_AT_ONCE: usize = 32;
 const MESSAGE_WITHIN: Duration = Duration::from_secs(60);
 /// How often to look for connections that took longer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A silent peer is asked after this time, this often, and this many times, whether it is still there.
-const ASK_AFTER: Duration = Duration::from_secs(60);
-const ASK_EVERY: Duration = Duration::from_secs(10);
-const ASK_TIMES: u32 = 6;
 /// Files and sockets that the process may have open besides connections of exporters.
 const OTHER_FILES: usize = 256;
 /// How long new connections wait when the system could not open one, for want of descriptors or memory.
@@ -47,10 +43,6 @@ const MEMINFO_DROPS: usize = 8;
 /// Those of the octets that wait, and of the most that may.
 const MEMINFO_WAITING: usize = 0;
 const MEMINFO_MOST: usize = 1;
-/// A socket fills up once a quarter of its buffer is in use. Then one of so many strangers' datagrams is still read, so
-/// that a new exporter becomes known some time.
-const FILLING: u32 = 4;
-const STILL_READ: u64 = 16;
 
 /// An address to listen on: `:2055`, `2055` (all addresses, IPv4 and IPv6), `192.0.2.1:2055`, `[2001:db8::1]:2055`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -394,6 +386,11 @@ fn meminfo(socket: &UdpSocket) -> Option<[u32; MEMINFO]> {
     (done == 0 && octets as usize == size_of_val(&told)).then_some(told)
 }
 
+/// A socket fills up once a quarter of its buffer is in use. Then one of so many strangers' datagrams is still read, so
+/// that a new exporter becomes known some time.
+const FILLING: u32 = 4;
+const STILL_READ: u64 = 16;
+
 /// Passes on a socket's datagrams, up to a fair number and while `take` wants more; true if more may be waiting.
 fn drain(
     socket: &UdpSocket,
@@ -486,6 +483,11 @@ impl ExporterStream {
         refused[Refusal::Truncated as usize] += u64::from(!self.begun.is_empty());
     }
 }
+
+/// A silent peer is asked after this time, this often, and this many times, whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_TIMES: u32 = 6;
 
 /// Gives a socket its buffer even if the system's limit for others is lower, which takes CAP_NET_ADMIN; false without.
 fn force_buffer(socket: &Socket) -> bool {
