@@ -137,7 +137,7 @@ mod tests {
             ..Default::default()
         };
         let known = exporter(1, 5);
-        metrics.collected(&[known.clone()]);
+        metrics.collected(std::slice::from_ref(&known));
         for number in 0..30_000 {
             metrics.collected(&[exporter(0x0a00_0000 + number, 0), exporter(0x0b00_0000 + number, 2)]);
         }
