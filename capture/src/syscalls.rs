@@ -207,7 +207,7 @@ mod tests {
             let before = (calls()[..2].to_vec(), program().unwrap());
             crate::privileges::keep_only(&[]).unwrap();
             restrict().unwrap();
-            let thread = std::thread::spawn(move || calls()).join().unwrap();
+            let thread = std::thread::spawn(calls).join().unwrap();
             (before, calls(), thread, program().is_err(), std::fs::read("/proc/self/status").is_ok())
         })
         .join()
