@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 use crate::app::{AppOptions, MAX_BUDGET, STATE_OCTETS};
+use crate::collect::allowed::CollectConfig;
 use crate::export::config::ExportConfig;
 use crate::filter::{self, FilterConfig, FilterSets};
 use crate::meter::MeterOptions;
@@ -69,6 +70,8 @@ pub struct Config {
     pub limits: Limits,
     /// Filter sets: expressions whose matching packets are counted.
     pub filters: FilterConfig,
+    /// The exporters that `collect` listens to.
+    pub collect: CollectConfig,
     /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
 }
@@ -221,6 +224,7 @@ impl Default for Config {
             spool: SpoolConfig::default(),
             limits: Limits::default(),
             filters: FilterConfig::default(),
+            collect: CollectConfig::default(),
             metrics: MetricsConfig::default(),
         }
     }
@@ -456,6 +460,7 @@ mod tests {
             "max_records_per_interval",
             "idle",
             "default",
+            "exporters",
             "listen",
         ] {
             assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");

@@ -24,6 +24,7 @@ pub mod signals;
 #[cfg(test)]
 mod simulator;
 pub mod source;
+mod syscalls;
 #[cfg(test)]
 mod testing;
 pub mod throttle;

@@ -10,13 +10,21 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use std::collections::VecDeque;
 use std::fmt::{Debug, Display};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 const PREFIX: &str = "weir_probe";
+/// Clients served at once. Another one takes the place of the oldest, which must be slow.
+const MOST_CLIENTS: usize = 16;
+/// How long a client may take for its request and for its answer together.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait when the system cannot open a connection.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Declares the metrics of one part: for each metric the field that counts it, its kind and labels, its name and its
 /// help. `new` registers them.
@@ -119,8 +127,6 @@ impl Metrics {
     pub fn open(probe: &str, listen: Option<SocketAddr>) -> anyhow::Result<Metrics> {
         let metrics = Metrics::new(probe);
         if let Some(listen) = listen {
-            let refused: CounterBy<2> = metrics.by(["worker", "cause"]).register("packets_refused", "Packets refused");
-            refused.of([&3, &"late"]).inc_by(2);
             let bound = metrics.serve(listen)?;
             tracing::info!("metrics on http://{bound}/metrics");
         }
@@ -159,7 +165,8 @@ impl Metrics {
         }
     }
 
-    /// Answers `GET /metrics` on `listen` from a thread of its own until the process ends; returns the address bound.
+    /// Answers `GET /metrics` and `GET /health` on `listen` until the process ends, each client in a thread of its own;
+    /// returns the address bound.
     ///
     /// # Errors
     /// If the address cannot be bound.
@@ -168,19 +175,41 @@ impl Metrics {
             .with_context(|| format!("cannot listen on {listen} for metrics: see [metrics] listen"))?;
         let bound = listener.local_addr()?;
         let metrics = self.clone();
-        std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-            for stream in listener.incoming().flatten() {
-                // One request at a time, each within a second: a scraper that hangs delays others no longer than that.
-                let _ = metrics.answer(&stream);
+        Builder::new().name("metrics".to_owned()).spawn(move || {
+            let mut clients = VecDeque::new();
+            loop {
+                match listener.accept() {
+                    Ok((stream, _)) => metrics.take(stream, &mut clients),
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
             }
         })?;
         Ok(bound)
     }
 
-    fn answer(&self, mut stream: &TcpStream) -> std::io::Result<()> {
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.set_write_timeout(Some(Duration::from_secs(1)))?;
-        let mut reader = BufReader::new(stream.take(8192));
+    /// Serves another client.
+    fn take(&self, stream: TcpStream, clients: &mut VecDeque<(TcpStream, JoinHandle<()>)>) {
+        clients.retain(|(_, thread)| !thread.is_finished());
+        if clients.len() >= MOST_CLIENTS {
+            if let Some((oldest, _)) = clients.pop_front() {
+                // Its thread ends: neither its reads nor its writes wait any longer.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+        }
+        let Ok(to_close) = stream.try_clone() else { return };
+        let (metrics, until) = (self.clone(), Instant::now() + ANSWERED_WITHIN);
+        let answer = move || {
+            let _ = metrics.answer(&mut Timed { stream: &stream, until });
+            // The other handle of this connection is kept until another client comes.
+            let _ = stream.shutdown(Shutdown::Both);
+        };
+        if let Ok(thread) = Builder::new().name("scrape".to_owned()).spawn(answer) {
+            clients.push_back((to_close, thread));
+        }
+    }
+
+    fn answer(&self, stream: &mut Timed<'_>) -> io::Result<()> {
+        let mut reader = BufReader::new(Read::take(&mut *stream, 8192));
         let mut request = String::new();
         reader.read_line(&mut request)?;
         let mut line = String::new();
@@ -188,16 +217,48 @@ impl Metrics {
             line.clear();
         }
         let path = request.split_whitespace().nth(1).unwrap_or("");
-        let (status, body) = match path {
-            "/metrics" | "/" => ("200 OK", self.text()),
-            _ => ("404 Not Found", "only /metrics is here\n".to_owned()),
+        const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        let (status, form, body) = match path {
+            "/metrics" | "/" => ("200 OK", METRICS, self.text()),
+            "/health" => ("200 OK", "text/plain", "ok\n".to_owned()),
+            _ => ("404 Not Found", "text/plain", "only /metrics and /health are here\n".to_owned()),
         };
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {form}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()
-        )
+        );
+        stream.write_all((head + &body).as_bytes())
+    }
+}
+
+/// A connection that must be done by a time.
+struct Timed<'a> {
+    stream: &'a TcpStream,
+    until: Instant,
+}
+
+impl Timed<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -226,5 +287,26 @@ mod tests {
         assert!(answer.contains("weir_probe_packets_refused_total{worker=\"3\",cause=\"late\"} 2"), "{answer}");
         assert!(answer.contains("weir_probe_build_info{"), "{answer}");
         assert!(ask("/other").starts_with("HTTP/1.1 404"));
+        assert!(ask("/health").starts_with("HTTP/1.1 200") && ask("/health").ends_with("\r\n\r\nok\n"));
+    }
+
+    #[test]
+    fn clients_that_say_nothing_delay_no_other_one() {
+        let bound = Metrics::new("test").serve("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent: Vec<TcpStream> = (0..3 * MOST_CLIENTS).map(|_| TcpStream::connect(bound).unwrap()).collect();
+        let began = Instant::now();
+        let mut stream = TcpStream::connect(bound).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(began.elapsed() < ANSWERED_WITHIN / 2, "{:?} with {} others", began.elapsed(), silent.len());
+    }
+
+    #[test]
+    fn only_metrics_of_parts_are_served() {
+        let metrics = Metrics::open("test", Some("127.0.0.1:0".parse().unwrap())).unwrap();
+        let names: Vec<String> = metrics.list().into_iter().map(|listed| listed.name).collect();
+        assert_eq!(names, ["weir_probe_build"]);
     }
 }

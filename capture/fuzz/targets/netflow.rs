@@ -18,6 +18,7 @@ pub const LIMITS: DecodeLimits = DecodeLimits {
     fields: 40,
     all_fields: 400,
     options: 4,
+    all_options: 12,
     flows: 6,
     all_flows: 16,
     datagrams: 200,

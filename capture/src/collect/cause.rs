@@ -41,6 +41,12 @@ pub enum Refusal {
     SocketFull,
     /// Connections that the collector closed for newer ones, since there were too many.
     ConnectionsClosed,
+    /// Connections that the collector closed because no whole message came within a minute.
+    ConnectionsSilent,
+    /// Datagrams of addresses without an established exporter, dropped unread while a socket was filling up.
+    StrangersShed,
+    /// Datagrams and connections from addresses that the list of exporters does not have.
+    ExporterNotAllowed,
     /// Payloads, or lines, that are not JSON or are incomplete.
     BadJson,
     /// Values that their elements cannot have: the record is used without them.
@@ -67,7 +73,7 @@ pub type Causes = [u64; Refusal::ALL.len()];
 
 impl Refusal {
     /// Every cause, in the order of its discriminants.
-    pub const ALL: [Refusal; 27] = [
+    pub const ALL: [Refusal; 30] = [
         Refusal::UnknownVersion,
         Refusal::Truncated,
         Refusal::BadLength,
@@ -86,6 +92,9 @@ impl Refusal {
         Refusal::InterfacesForgotten,
         Refusal::SocketFull,
         Refusal::ConnectionsClosed,
+        Refusal::ConnectionsSilent,
+        Refusal::StrangersShed,
+        Refusal::ExporterNotAllowed,
         Refusal::BadJson,
         Refusal::BadValue,
         Refusal::BadCompression,
@@ -122,6 +131,11 @@ impl Refusal {
             Refusal::InterfacesForgotten => "counters and names of interfaces dropped because a sender used too many",
             Refusal::SocketFull => "datagrams that the kernel dropped because the collector's socket was full",
             Refusal::ConnectionsClosed => "connections closed for newer ones, because there were too many",
+            Refusal::ConnectionsSilent => "connections closed because no whole message came within a minute",
+            Refusal::StrangersShed => {
+                "datagrams of addresses without an established exporter, dropped while a socket was filling up"
+            }
+            Refusal::ExporterNotAllowed => "datagrams and connections from addresses that `[collect] exporters` lacks",
             Refusal::BadJson => "payloads or lines from nProbe that are not JSON, or are incomplete",
             Refusal::BadValue => "values that their elements cannot have; the record is used without them",
             Refusal::BadCompression => "payloads that are not zlib data, or that expand to more than 16 MiB",
@@ -158,6 +172,9 @@ impl Refusal {
             Refusal::InterfacesForgotten => "interfaces_forgotten",
             Refusal::SocketFull => "socket_full",
             Refusal::ConnectionsClosed => "connections_closed",
+            Refusal::ConnectionsSilent => "connections_silent",
+            Refusal::StrangersShed => "strangers_shed",
+            Refusal::ExporterNotAllowed => "exporter_not_allowed",
             Refusal::BadJson => "bad_json",
             Refusal::BadValue => "bad_value",
             Refusal::BadCompression => "bad_compression",

@@ -13,8 +13,10 @@ pub struct DecodeLimits {
     /// A field takes some 50 octets.
     pub fields: usize,
     pub all_fields: usize,
-    /// Sampling rates of one exporter, and sources of samples.
+    /// Sampling rates of one session, sources of samples of one exporter, and both of all exporters together. A source
+    /// takes some 200 octets.
     pub options: usize,
+    pub all_options: usize,
     /// Flows of one exporter whose last totals are certainly kept (up to half as many more may be), and of all
     /// exporters together. Each takes some 100 octets.
     pub flows: usize,
@@ -45,8 +47,9 @@ impl Default for DecodeLimits {
             sessions: 16,
             templates: 1024,
             fields: 512,
-            all_fields: 2 << 20,
+            all_fields: 1 << 20,
             options: 1024,
+            all_options: 1 << 18,
             // A hash table of a power of 2 is full at seven eighths.
             flows: 7 << 15,
             all_flows: 7 << 17,

@@ -1,14 +1,17 @@
 //! Where exporters send to: UDP sockets, and connections that carry IPFIX (RFC 7011, section 10.4).
 
+use super::allowed::{Allowed, Gate};
 use super::cause::{Causes, Refusal};
 use super::decode::message_octets;
 use super::exporter::origin::Session;
 use crate::host::wall_clock_ns;
 use crate::packet::{self, Address};
+use crate::throttle::Throttle;
 use anyhow::Context as _;
-use socket2::{Domain, Protocol, Socket, Type};
+use foldhash::fast::RandomState;
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -21,8 +24,15 @@ const BUFFER: usize = 32 << 20;
 const AT_ONCE: usize = 256;
 /// The longest datagram or message.
 const LONGEST: usize = 65_535;
-/// Connections of a worker at once.
+/// Connections of a worker at once, and of one address.
 const MOST_STREAMS: usize = 1024;
+const STREAMS_OF_ONE: usize = 64;
+/// Connections accepted between two looks at the sockets.
+const ACCEPTED_AT_ONCE: usize = 32;
+/// How long a connection may take for a whole message, from its beginning or from the message's.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(60);
+/// How often to look for connections that took longer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Files and sockets that the process may have open besides connections of exporters.
 const OTHER_FILES: usize = 256;
 /// How long new connections wait when the system could not open one, for want of descriptors or memory.
@@ -30,6 +40,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Number of the system's statistics on a socket, and the index of its drop counter (linux/sock_diag.h).
 const MEMINFO: usize = 9;
 const MEMINFO_DROPS: usize = 8;
+/// Those of the octets that wait, and of the most that may.
+const MEMINFO_WAITING: usize = 0;
+const MEMINFO_MOST: usize = 1;
 
 /// An address to listen on: `:2055`, `2055` (all addresses, IPv4 and IPv6), `192.0.2.1:2055`, `[2001:db8::1]:2055`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +77,9 @@ pub trait Input {
     /// Errors of the system call that waits.
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool>;
 
+    /// Names the addresses whose datagrams are read first when there are too many.
+    fn prefer(&mut self, _established: HashSet<Address, RandomState>) {}
+
     /// What was dropped before it was passed on, by cause, since the inputs were opened.
     fn refused(&mut self) -> Causes;
 }
@@ -75,6 +91,8 @@ struct ExporterStream {
     begun: Vec<u8>,
     /// When octets came last.
     heard: Instant,
+    /// Since when a whole message is due.
+    due_since: Option<Instant>,
 }
 
 /// The inputs of one worker.
@@ -90,6 +108,15 @@ pub struct Ports {
     paused_until: Option<Instant>,
     streams: Vec<ExporterStream>,
     most_streams: usize,
+    /// How long a connection may take for a message, and when it was last checked.
+    message_within: Duration,
+    looked: Instant,
+    /// The exporters that may send.
+    gate: Gate,
+    established: HashSet<Address, RandomState>,
+    /// Whether the list changed since connections were checked against it.
+    list_changed: bool,
+    throttle: Throttle,
     /// Descriptors that become readable when another input has data.
     wake: Option<RawFd>,
     buffer: Box<[u8]>,
@@ -106,7 +133,9 @@ impl Ports {
         let udp = udp.iter().map(|listen| {
             let socket = bound(listen.0, Type::DGRAM).with_context(|| cannot(listen.0, "UDP"))?;
             // The system may grant less, which is not an error.
-            let _ = socket.set_recv_buffer_size(BUFFER);
+            if !force_buffer(&socket) {
+                let _ = socket.set_recv_buffer_size(BUFFER);
+            }
             Ok(UdpSocket::from(socket))
         });
         let sockets = udp.collect::<anyhow::Result<Vec<_>>>()?;
@@ -128,6 +157,12 @@ impl Ports {
             paused_until: None,
             streams: Vec::new(),
             most_streams: MOST_STREAMS,
+            message_within: MESSAGE_WITHIN,
+            looked: Instant::now(),
+            gate: Allowed::default().gate(),
+            established: HashSet::default(),
+            list_changed: false,
+            throttle: Throttle::default(),
             wake: None,
             buffer,
             refused: Causes::default(),
@@ -152,17 +187,83 @@ impl Ports {
         self.most_streams = most;
     }
 
-    /// Makes room for another connection: closes the longest silent one of the address that has the most.
-    fn make_room(&mut self) {
-        if self.streams.len() < self.most_streams {
-            return;
-        }
+    /// Listens to these exporters alone.
+    pub fn allow(&mut self, allowed: &Allowed) {
+        self.gate = allowed.gate();
+    }
+
+    /// Makes room for another connection of this address: closes the longest silent one of the same address if that has
+    /// too many, else of the address that has the most.
+    fn make_room(&mut self, address: &Address) {
         let mut by_address = HashMap::<Address, usize>::new();
         self.streams.iter().for_each(|stream| *by_address.entry(stream.from.address).or_default() += 1);
+        let is_own = by_address.get(address).is_some_and(|&count| count >= STREAMS_OF_ONE);
+        if !is_own && self.streams.len() < self.most_streams {
+            return;
+        }
         let silent = |stream: &ExporterStream| (by_address[&stream.from.address], Reverse(stream.heard));
-        let Some(gone) = (0..self.streams.len()).max_by_key(|&at| silent(&self.streams[at])) else { return };
+        let gone = (0..self.streams.len())
+            .filter(|&at| !is_own || self.streams[at].from.address == *address)
+            .max_by_key(|&at| silent(&self.streams[at]));
+        let Some(gone) = gone else { return };
         self.refused[Refusal::ConnectionsClosed as usize] += 1;
         self.streams.remove(gone).end(&mut self.refused);
+    }
+
+    /// Closes connections that took too long for a message, and once the list changed those of exporters that may no
+    /// longer send.
+    fn close_streams(&mut self) {
+        let list_changed = self.gate.refresh() | std::mem::take(&mut self.list_changed);
+        if !list_changed && self.looked.elapsed() < LOOK_EVERY.min(self.message_within) {
+            return;
+        }
+        self.looked = Instant::now();
+        let Ports { streams, gate, refused, message_within, .. } = self;
+        streams.retain(|stream| {
+            let cause = if !gate.admits(&stream.from.address) {
+                Refusal::ExporterNotAllowed
+            } else if stream.due_since.is_some_and(|since| since.elapsed() > *message_within) {
+                Refusal::ConnectionsSilent
+            } else {
+                return true;
+            };
+            refused[cause as usize] += 1;
+            false
+        });
+    }
+
+    /// Accepts waiting connections; false if the system cannot open more.
+    fn accept(&mut self, listener: usize) -> bool {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let (stream, from) = match self.listeners[listener].accept() {
+                Ok(accepted) => accepted,
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return true,
+                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                    _ => {
+                        if self.throttle.allow("accept") {
+                            tracing::warn!("cannot accept a connection: {error}");
+                        }
+                        return false;
+                    }
+                },
+            };
+            let address = packet::address(from.ip());
+            if !self.gate.admits(&address) {
+                self.refused[Refusal::ExporterNotAllowed as usize] += 1;
+                continue;
+            }
+            self.make_room(&address);
+            let asks = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY).with_retries(ASK_TIMES);
+            let _ = SockRef::from(&stream).set_tcp_keepalive(&asks);
+            if stream.set_nonblocking(true).is_ok() {
+                let local_port = stream.local_addr().map_or(0, |local| local.port());
+                let from = Session { address, port: from.port(), local_port, stream: true };
+                let now = Instant::now();
+                self.streams.push(ExporterStream { stream, from, begun: Vec::new(), heard: now, due_since: Some(now) });
+            }
+        }
+        true
     }
 }
 
@@ -173,6 +274,10 @@ impl Input for Ports {
 
     fn steady_ns(&self) -> i64 {
         self.opened.elapsed().as_nanos() as i64
+    }
+
+    fn prefer(&mut self, established: HashSet<Address, RandomState>) {
+        self.established = established;
     }
 
     /// Must be called before the system drops 2^32 more datagrams.
@@ -189,6 +294,7 @@ impl Input for Ports {
     }
 
     fn poll(&mut self, patience: Duration, take: &mut dyn FnMut(Session, i64, &[u8]) -> bool) -> io::Result<bool> {
+        self.close_streams();
         self.paused_until = self.paused_until.filter(|until| Instant::now() < *until);
         let accepts = self.paused_until.is_none();
         let listening = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -205,19 +311,21 @@ impl Input for Ports {
             let error = io::Error::last_os_error();
             return if error.kind() == ErrorKind::Interrupted { Ok(false) } else { Err(error) };
         }
+        // It may have changed while this waited.
+        self.list_changed |= self.gate.refresh();
         let ready: Vec<bool> = polled.iter().map(|polled| polled.revents != 0).collect();
         let (sockets, rest) = ready.split_at(self.sockets.len());
         let (listeners, streams) = rest.split_at(self.listeners.len());
         let take = &mut |from: Session, data: &[u8]| take(from, wall_clock_ns(), data);
         let mut more = false;
         for ((socket, port), _) in self.sockets.iter().zip(&self.ports).zip(sockets).filter(|(_, ready)| **ready) {
-            more |= drain(socket, *port, &mut self.buffer, take);
+            more |= drain(socket, *port, &mut self.buffer, (&self.gate, &self.established, &mut self.refused), take);
         }
         let mut ready = streams.iter();
-        let (buffer, refused) = (&mut self.buffer, &mut self.refused);
+        let Ports { buffer, refused, throttle, .. } = self;
         self.streams.retain_mut(|stream| match ready.next() {
             Some(true) => {
-                let goes_on = stream.read(buffer, refused, &mut more, take);
+                let goes_on = stream.read(buffer, (refused, throttle), &mut more, take);
                 if !goes_on {
                     stream.end(refused);
                 }
@@ -226,23 +334,8 @@ impl Input for Ports {
             _ => true,
         });
         for at in (0..self.listeners.len()).filter(|&at| listeners[at]) {
-            self.make_room();
-            let listener = &self.listeners[at];
-            let (stream, from) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
-                    {
-                        tracing::warn!("cannot accept a connection: {error}");
-                        self.paused_until = Some(Instant::now() + PAUSE);
-                    }
-                    continue;
-                }
-            };
-            if stream.set_nonblocking(true).is_ok() {
-                let local_port = stream.local_addr().map_or(0, |local| local.port());
-                let from = Session { address: packet::address(from.ip()), port: from.port(), local_port, stream: true };
-                self.streams.push(ExporterStream { stream, from, begun: Vec::new(), heard: Instant::now() });
+            if !self.accept(at) {
+                self.paused_until = Some(Instant::now() + PAUSE);
             }
         }
         Ok(more)
@@ -280,25 +373,50 @@ fn streams_within(files: usize, workers: usize) -> usize {
 
 /// The system's 32-bit count of datagrams dropped at a socket; `None` if the system does not report it.
 fn drops(socket: &UdpSocket) -> Option<u32> {
+    Some(meminfo(socket)?[MEMINFO_DROPS])
+}
+
+/// The system's statistics on a socket; `None` if it reports none.
+fn meminfo(socket: &UdpSocket) -> Option<[u32; MEMINFO]> {
     let mut told = [0_u32; MEMINFO];
     let mut octets = size_of_val(&told) as libc::socklen_t;
     let to = told.as_mut_ptr().cast::<libc::c_void>();
     // SAFETY: as many octets as are said, at an address that is valid while the call lasts.
     let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut octets) };
-    (done == 0 && octets as usize == size_of_val(&told)).then_some(told[MEMINFO_DROPS])
+    (done == 0 && octets as usize == size_of_val(&told)).then_some(told)
 }
+
+/// A socket fills up once a quarter of its buffer is in use. Then one of so many strangers' datagrams is still read, so
+/// that a new exporter becomes known some time.
+const FILLING: u32 = 4;
+const STILL_READ: u64 = 16;
 
 /// Passes on a socket's datagrams, up to a fair number and while `take` wants more; true if more may be waiting.
 fn drain(
     socket: &UdpSocket,
     local_port: u16,
     buffer: &mut [u8],
+    (gate, established, refused): (&Gate, &HashSet<Address, RandomState>, &mut Causes),
     take: &mut impl FnMut(Session, &[u8]) -> bool,
 ) -> bool {
+    let is_filling = !established.is_empty()
+        && meminfo(socket).is_some_and(|told| told[MEMINFO_WAITING] > told[MEMINFO_MOST] / FILLING);
+    let mut strangers = 0_u64;
     for _ in 0..AT_ONCE {
         match socket.recv_from(buffer) {
             Ok((octets, from)) => {
                 let (address, port) = (packet::address(from.ip()), from.port());
+                if !gate.admits(&address) {
+                    refused[Refusal::ExporterNotAllowed as usize] += 1;
+                    continue;
+                }
+                if is_filling && !established.contains(&address) {
+                    strangers += 1;
+                    if strangers % STILL_READ != 0 {
+                        refused[Refusal::StrangersShed as usize] += 1;
+                        continue;
+                    }
+                }
                 if !take(Session { address, port, local_port, stream: false }, &buffer[..octets]) {
                     return true;
                 }
@@ -317,13 +435,15 @@ impl ExporterStream {
     fn read(
         &mut self,
         buffer: &mut [u8],
-        refused: &mut Causes,
+        (refused, throttle): (&mut Causes, &Throttle),
         more: &mut bool,
         take: &mut impl FnMut(Session, &[u8]) -> bool,
     ) -> bool {
         let mut wants_more = true;
         for _ in 0..AT_ONCE {
-            let octets = match self.stream.read(buffer) {
+            // No more than the longest message, so that a connection holds no more.
+            let room = buffer.len().saturating_sub(self.begun.len()).max(1);
+            let octets = match self.stream.read(&mut buffer[..room]) {
                 Ok(0) => return false,
                 Ok(octets) => octets,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
@@ -333,11 +453,20 @@ impl ExporterStream {
             self.heard = Instant::now();
             self.begun.extend_from_slice(&buffer[..octets]);
             match messages(&self.begun, |message| wants_more &= take(self.from, message)) {
-                Ok(done) => _ = self.begun.drain(..done),
+                Ok(0) => _ = self.due_since.get_or_insert(self.heard),
+                Ok(done) => {
+                    self.begun.drain(..done);
+                    self.due_since = (!self.begun.is_empty()).then_some(self.heard);
+                    if self.begun.is_empty() {
+                        self.begun = Vec::new();
+                    }
+                }
                 Err(cause) => {
                     refused[cause as usize] += 1;
                     self.begun.clear();
-                    tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
+                    if throttle.allow("not IPFIX") {
+                        tracing::warn!("closed a connection that does not carry IPFIX: {}", cause.meaning());
+                    }
                     return false;
                 }
             }
@@ -353,6 +482,19 @@ impl ExporterStream {
     fn end(&self, refused: &mut Causes) {
         refused[Refusal::Truncated as usize] += u64::from(!self.begun.is_empty());
     }
+}
+
+/// A silent peer is asked after this time, this often, and this many times, whether it is still there.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+const ASK_EVERY: Duration = Duration::from_secs(10);
+const ASK_TIMES: u32 = 6;
+
+/// Gives a socket its buffer even if the system's limit for others is lower, which takes CAP_NET_ADMIN; false without.
+fn force_buffer(socket: &Socket) -> bool {
+    let octets = BUFFER as libc::c_int;
+    let (from, length) = ((&raw const octets).cast::<libc::c_void>(), size_of_val(&octets) as libc::socklen_t);
+    // SAFETY: as many octets as are said, at an address that is valid while the call lasts.
+    unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, from, length) == 0 }
 }
 
 /// Passes on whole messages; returns their octets.
@@ -563,5 +705,98 @@ mod tests {
         assert_eq!([streams_within(1024, 1), streams_within(1024, 2), streams_within(256, 2)], [768, 384, 64]);
         assert_eq!(streams_within(2, 16), 1);
         assert!(most_streams(1) > 1);
+    }
+
+    #[test]
+    fn exporters_that_are_not_on_the_list_are_counted_and_not_read() {
+        let mut ports = Ports::open(&[local()], &[local()]).unwrap();
+        let allowed = Allowed::new(&["127.0.0.2/32".parse().unwrap()]);
+        ports.allow(&allowed);
+        let udp = ports.addresses().unwrap()[0];
+        let tcp = ports.listeners[0].local_addr().unwrap();
+        let [allowed_one, stranger] = ["127.0.0.2:0", "127.0.0.3:0"].map(|from| UdpSocket::bind(from).unwrap());
+        (0..5).for_each(|_| _ = stranger.send_to(b"no", udp).unwrap());
+        allowed_one.send_to(b"yes", udp).unwrap();
+        let connection = TcpStream::connect(tcp).unwrap();
+        assert_eq!(heard(&mut ports, 1), [b"yes"]);
+        poll_until(&mut ports, |ports| ports.refused()[Refusal::ExporterNotAllowed as usize] == 6);
+        assert!(ports.streams.is_empty());
+        drop(connection);
+        // A changed list applies to connections, too.
+        allowed.set(&["127.0.0.0/30".parse().unwrap()]);
+        stranger.send_to(b"now", udp).unwrap();
+        assert_eq!(heard(&mut ports, 1), [b"now"]);
+        let _connection = TcpStream::connect(tcp).unwrap();
+        poll_until(&mut ports, |ports| ports.streams.len() == 1);
+        allowed.set(&["127.0.0.2/32".parse().unwrap()]);
+        poll_until(&mut ports, |ports| ports.streams.is_empty());
+        assert_eq!(ports.refused()[Refusal::ExporterNotAllowed as usize], 7);
+    }
+
+    #[test]
+    fn connections_that_send_no_message_end() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        ports.message_within = Duration::from_millis(300);
+        let to = ports.listeners[0].local_addr().unwrap();
+        let mut whole = TcpStream::connect(to).unwrap();
+        whole.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
+        assert_eq!(heard(&mut ports, 1).len(), 1);
+        let _silent = TcpStream::connect(to).unwrap();
+        let mut begun = TcpStream::connect(to).unwrap();
+        begun.write_all(&[0, 10, 0, 20]).unwrap();
+        poll_until(&mut ports, |ports| ports.streams.len() == 3);
+        // An octet now and then is no message.
+        let drips = |ports: &mut Ports| {
+            let _ = begun.write_all(&[0]);
+            ports.streams.len() == 1
+        };
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut drips = drips;
+        while !drips(&mut ports) && Instant::now() < end {
+            ports.poll(Duration::from_millis(50), &mut |_, _, _| panic!("nothing is whole")).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(ports.refused()[Refusal::ConnectionsSilent as usize], 2);
+        std::thread::sleep(Duration::from_millis(400));
+        whole.write_all(&[&[0, 10, 0, 16][..], &[0; 12]].concat()).unwrap();
+        assert_eq!(heard(&mut ports, 1).len(), 1, "one that sent a message may be silent");
+    }
+
+    #[test]
+    fn one_address_has_a_bounded_number_of_connections() {
+        let mut ports = Ports::open(&[], &[local()]).unwrap();
+        let to = ports.listeners[0].local_addr().unwrap();
+        let all: Vec<TcpStream> = (0..STREAMS_OF_ONE + 10).map(|_| TcpStream::connect(to).unwrap()).collect();
+        poll_until(&mut ports, |ports| ports.refused()[Refusal::ConnectionsClosed as usize] == 10);
+        assert_eq!((ports.streams.len(), all.len()), (STREAMS_OF_ONE, STREAMS_OF_ONE + 10));
+    }
+
+    #[test]
+    fn strangers_make_room_for_established_exporters_in_a_socket_that_fills_up() {
+        let mut ports = Ports::open(&[local()], &[]).unwrap();
+        SockRef::from(&ports.sockets[0]).set_recv_buffer_size(1 << 17).unwrap();
+        let udp = ports.addresses().unwrap()[0];
+        let [established, stranger] = ["127.0.0.2:0", "127.0.0.3:0"].map(|from| UdpSocket::bind(from).unwrap());
+        let flood = || {
+            for at in 0..200 {
+                let sender = if at % 10 == 0 { &established } else { &stranger };
+                sender.send_to(&[at], udp).unwrap();
+            }
+        };
+        let preferred = packet::address(std::net::Ipv4Addr::new(127, 0, 0, 2).into());
+        ports.prefer([preferred].into_iter().collect());
+        flood();
+        let mut heard = [0, 0];
+        let mut take = |from: Session, _: i64, _: &[u8]| {
+            heard[usize::from(from.address != preferred)] += 1;
+            true
+        };
+        while ports.poll(Duration::from_millis(100), &mut take).unwrap() {}
+        let shed = ports.refused()[Refusal::StrangersShed as usize];
+        assert_eq!((heard[0], heard[1] + shed, ports.refused()[Refusal::SocketFull as usize]), (20, 180, 0));
+        assert_eq!(heard[1], 180 / STILL_READ, "few are read");
+        // A socket that does not fill up is read whole.
+        stranger.send_to(b"one", udp).unwrap();
+        assert_eq!(self::heard(&mut ports, 1), [b"one"]);
     }
 }

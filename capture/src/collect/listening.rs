@@ -18,7 +18,7 @@ use super::outcome::CollectOutcome;
 use super::publish::{CollectClosing, Ends};
 use super::record::{GivenName, Imported, InterfaceCounters, NatEvent};
 use super::report::ExporterReports;
-use super::states::States;
+use super::states::{Saver, States};
 use super::table::{Clamped, Flows, Table, TableOptions};
 use crate::filter::FilterSets;
 use crate::host::ThreadLoad;
@@ -93,6 +93,7 @@ pub struct Listening<I> {
     held: Vec<(Session, i64, Vec<u8>)>,
     load: ThreadLoad,
     throttle: Throttle,
+    saver: Option<Saver>,
 }
 
 impl<I: Input> Listening<I> {
@@ -105,6 +106,9 @@ impl<I: Input> Listening<I> {
     ) -> Listening<I> {
         let mut decoder = Decoder::new(DecodeLimits::default());
         options.states.restore(options.identity.worker, &mut decoder);
+        let Identity { worker, workers, .. } = options.identity;
+        let saver = options.states.saver((worker, workers));
+        let saver = saver.inspect_err(|error| tracing::warn!("cannot save templates: {error}")).ok();
         let interval_ms = i64::from(options.identity.interval_ms);
         let now_ms = input.now_ns() / 1_000_000;
         let keeps = TableOptions { interval_ms, max_entries: options.max_entries, oldest_ms: OLDEST_MS };
@@ -125,7 +129,9 @@ impl<I: Input> Listening<I> {
             held: Vec::new(),
             load: ThreadLoad::begin(),
             throttle: Throttle::default(),
+            saver,
         };
+        listening.input.prefer(listening.decoder.established());
         listening.ahead_ms = listening.clocks().1;
         // Closing records report this run alone.
         listening.exporters();
@@ -297,13 +303,9 @@ impl<I: Input> Listening<I> {
         let skipped = std::mem::take(&mut self.skipped);
         let closing = CollectClosing { start_ms: self.table.open_ms(), ends, skipped, clamped, exporters, load };
         self.hand_over.send(Work::Close(closing))?;
-        let Identity { worker, workers, .. } = self.options.identity;
-        if let Err(error) = self.options.states.save((worker, workers), &self.decoder) {
-            if self.throttle.allow("state") {
-                tracing::warn!(
-                    "{error:#}: after a restart, records will wait until exporters send their templates again"
-                );
-            }
+        self.input.prefer(self.decoder.established());
+        if let Some(saver) = &self.saver {
+            saver.save(self.decoder.saved());
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! holds the decoders' state about an exporter, `element` the meaning of its records' fields. [`listening`] is the
 //! thread of the first part; [`mod@line`] combines it with the publishing thread.
 
+pub mod allowed;
 pub mod cause;
 pub mod decode;
 #[cfg(test)]

@@ -35,6 +35,8 @@ struct Sender<K, V> {
     known: HashMap<K, (i64, V), RandomState>,
     heard_ms: i64,
     searched_ms: i64,
+    /// Whether it ever set an entry again later: one that did not makes room before one that did.
+    goes_on: bool,
 }
 
 impl<K, V> Default for Remembered<K, V> {
@@ -64,10 +66,14 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
             known: HashMap::default(),
             heard_ms: now_ms,
             searched_ms: now_ms,
+            goes_on: false,
         });
         of.heard_ms = now_ms;
         match of.known.entry(key) {
-            Entry::Occupied(mut known) => Ok(Some(known.insert((now_ms, value)))),
+            Entry::Occupied(mut known) => {
+                of.goes_on |= known.get().0 < now_ms;
+                Ok(Some(known.insert((now_ms, value))))
+            }
             Entry::Vacant(place) => {
                 place.insert((now_ms, value));
                 self.count += 1;
@@ -90,7 +96,8 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
     }
 
     /// Makes room for one more entry of a sender: among its own if it has too many; else it drops the sender with the
-    /// most entries, or, if there are too many senders, the one with the fewest.
+    /// most entries, or, if there are too many senders, an eighth of them, those with the fewest first. Senders that never
+    /// set an entry again go before others.
     fn make_room(&mut self, sender: &Address, now_ms: i64) -> Result<(), Full> {
         if let Some(of) = self.senders.get_mut(sender).filter(|of| of.known.len() >= MOST_OF_ONE) {
             if now_ms.saturating_sub(of.searched_ms) < SEARCH_EVERY_MS {
@@ -105,12 +112,15 @@ impl<K: Eq + Hash, V> Remembered<K, V> {
             }
         }
         if self.count >= MOST {
-            let most = self.senders.iter().max_by_key(|(_, of)| of.known.len());
+            let most = self.senders.iter().max_by_key(|(_, of)| (!of.goes_on, of.known.len()));
             self.forget(most.map(|(&address, _)| address));
         }
         if self.senders.len() >= MOST_SENDERS && !self.senders.contains_key(sender) {
-            let least = self.senders.iter().min_by_key(|(_, of)| (of.known.len(), of.heard_ms));
-            self.forget(least.map(|(&address, _)| address));
+            // Several at once, because finding them takes long.
+            let least = |(address, of): (&Address, &Sender<K, V>)| (of.goes_on, of.known.len(), of.heard_ms, *address);
+            let mut order: Vec<_> = self.senders.iter().map(least).collect();
+            order.sort_unstable();
+            order.iter().take(MOST_SENDERS / 8).for_each(|&(.., address)| self.forget(Some(address)));
         }
         Ok(())
     }
@@ -142,6 +152,7 @@ mod tests {
         assert_eq!(all.keep(&sender(2), 7, 2, "d"), Ok(Some((1, "b"))), "those that it has go on");
         // When a third sender appears, the one of the two with more entries loses them.
         (0..MOST_OF_ONE as u32 - 1).for_each(|key| _ = all.keep(&sender(3), key, 2, "e"));
+        assert_eq!(all.keep(&sender(3), 0, 3, "e"), Ok(Some((2, "e"))));
         assert_eq!((all.count, all.forgotten()), (MOST, 0));
         assert_eq!(all.keep(&sender(4), 0, 2, "f"), Ok(None));
         assert_eq!((all.count, all.forgotten()), (MOST_OF_ONE + 1, MOST_OF_ONE as u64));
@@ -164,8 +175,22 @@ mod tests {
         let mut all = Remembered::default();
         (0..3_u32).for_each(|key| _ = all.keep(&sender(0), key, 0, ()));
         (1..3 * MOST_SENDERS as u32).for_each(|number| _ = all.keep(&sender(number), 0, 1, ()));
-        assert_eq!(all.senders.len(), MOST_SENDERS);
+        assert!((MOST_SENDERS / 8 * 7..=MOST_SENDERS).contains(&all.senders.len()));
         assert_eq!(all.get(&sender(0), &2), Some(&(0, ())));
-        assert_eq!(all.count, MOST_SENDERS + 2);
+        assert_eq!(all.count, all.senders.len() + 2);
+    }
+
+    #[test]
+    fn a_sender_that_goes_on_keeps_its_entries_however_many_others_there_are() {
+        let mut all = Remembered::default();
+        (0..2).for_each(|now_ms| (0..100_u32).for_each(|key| _ = all.keep(&sender(0), key, now_ms, ())));
+        // As many as are kept, with fewer entries each; then as many entries as are kept.
+        for each in [1, 99] {
+            for number in 1..3 * MOST_SENDERS as u32 {
+                (0..each).for_each(|key| _ = all.keep(&sender(number), key, 2, ()));
+            }
+        }
+        assert!(all.forgotten() > 10_000);
+        assert_eq!((0..100).filter(|key| all.get(&sender(0), key).is_some()).count(), 100);
     }
 }

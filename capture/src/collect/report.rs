@@ -9,6 +9,11 @@ use crate::packet;
 use crate::proto;
 use std::collections::HashMap;
 
+/// Number of exporters that never sent data and are reported one by one; others are reported together.
+const MOST_STRANGERS: usize = 64;
+/// Number of exporters whose records without a sampling rate are counted apart within an interval.
+const MOST_UNSAMPLED: usize = 16_384;
+
 /// Exporter counts already reported in closing records.
 #[derive(Clone, Copy, Default)]
 struct Reported {
@@ -23,6 +28,7 @@ struct Reported {
 pub struct ExporterReports {
     /// Records without a sampling rate since the last closing record.
     unsampled: HashMap<ExporterInfo, u64>,
+    unsampled_of_others: u64,
     without_sampling_rate: u64,
     reported: HashMap<ExporterInfo, Reported>,
     /// Counts over all exporters, known or not, that closing records have reported.
@@ -31,7 +37,11 @@ pub struct ExporterReports {
 
 impl ExporterReports {
     pub fn unsampled(&mut self, of: ExporterInfo, records: u64) {
-        *self.unsampled.entry(of).or_default() += records;
+        if self.unsampled.len() >= MOST_UNSAMPLED && !self.unsampled.contains_key(&of) {
+            self.unsampled_of_others += records;
+        } else {
+            *self.unsampled.entry(of).or_default() += records;
+        }
     }
 
     pub fn without_sampling_rate(&self) -> u64 {
@@ -57,9 +67,10 @@ impl ExporterReports {
             ..Reported::default()
         };
         let mut said = std::mem::take(&mut self.reported);
+        let mut strangers = 0;
         for known in exporters {
             let (unit, sampling) = (known.unit, known.sampling_state.name());
-            let (info, known) = (known.info, known.counts);
+            let (info, has_data, known) = (known.info, known.has_data, known.counts);
             // An exporter that was forgotten meanwhile counts from 0 again.
             let reported = said.remove(info).filter(|reported| reported.datagrams <= known.datagrams);
             let reported = reported.unwrap_or_default();
@@ -77,10 +88,6 @@ impl ExporterReports {
                 refused: refused(&causes),
                 sampling: sampling.to_owned(),
             };
-            strange.records = strange.records.saturating_sub(since.records);
-            strange.lost = strange.lost.saturating_sub(since.lost);
-            strange.causes = less(&strange.causes, &causes);
-            self.without_sampling_rate += since.without_sampling_rate;
             let now = Reported {
                 datagrams: known.datagrams,
                 records: known.records,
@@ -88,6 +95,14 @@ impl ExporterReports {
                 causes: known.causes,
             };
             self.reported.insert(*info, now);
+            strangers += usize::from(!has_data);
+            if !has_data && strangers > MOST_STRANGERS {
+                continue;
+            }
+            strange.records = strange.records.saturating_sub(since.records);
+            strange.lost = strange.lost.saturating_sub(since.lost);
+            strange.causes = less(&strange.causes, &causes);
+            self.without_sampling_rate += since.without_sampling_rate;
             if since.records + since.lost > 0 || !since.refused.is_empty() {
                 all.push(since);
             }
@@ -98,7 +113,8 @@ impl ExporterReports {
             lost: strange.lost,
             // Of several exporters, each in its own.
             lost_unit: if strange.lost > 0 { "units".to_owned() } else { String::new() },
-            without_sampling_rate: self.unsampled.drain().map(|(_, records)| records).sum(),
+            without_sampling_rate: self.unsampled.drain().map(|(_, records)| records).sum::<u64>()
+                + std::mem::take(&mut self.unsampled_of_others),
             refused: refused(&strange.causes),
             ..Default::default()
         };

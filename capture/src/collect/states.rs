@@ -1,11 +1,17 @@
-//! Keeps templates, sampling rates and sequence numbers across runs: a file for each worker.
+//! Keeps templates, sampling rates and sequence numbers across runs: a file for each worker, which a thread of its own
+//! writes.
 
 use super::decode::Decoder;
+use super::exporter::saved::{MOST_SAVED, Saved};
+use crate::throttle::Throttle;
 use anyhow::Context as _;
+use crossbeam_channel::{Receiver, Sender, TrySendError};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{Builder, JoinHandle};
 
 #[derive(Clone, Debug)]
 pub struct States {
@@ -44,15 +50,65 @@ impl States {
 
     /// Saves the state of one of `workers` workers. Once each has restored the files of all earlier ones, the first removes
     /// those of workers that there are no more: by a clock that was set back since, they would seem newer.
-    pub fn save(&self, (worker, workers): (u32, u32), decoder: &Decoder) -> anyhow::Result<()> {
+    pub fn save(&self, (worker, workers): (u32, u32), saved: &Saved) -> anyhow::Result<()> {
         let path = self.path(worker);
         let beside = path.with_extension("new");
-        fs::write(&beside, decoder.save())
+        fs::write(&beside, saved.json(MOST_SAVED))
             .and_then(|()| fs::rename(&beside, &path))
             .with_context(|| format!("cannot write {}", path.display()))?;
         if worker == 0 && self.restored.load(Ordering::Acquire) >= workers {
             (workers..).map(|gone| fs::remove_file(self.path(gone))).take_while(Result::is_ok).for_each(drop);
         }
         Ok(())
+    }
+
+    /// Starts the thread that saves the state of this one of so many workers.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn saver(&self, (worker, workers): (u32, u32)) -> io::Result<Saver> {
+        let (sender, waiting) = crossbeam_channel::bounded(1);
+        let (states, to_save) = (self.clone(), waiting.clone());
+        let thread = Builder::new().name(format!("save-{worker}")).spawn(move || {
+            let throttle = Throttle::default();
+            for saved in to_save {
+                if let Err(error) = states.save((worker, workers), &saved) {
+                    if throttle.allow("state") {
+                        tracing::warn!(
+                            "{error:#}: after a restart, records will wait until exporters send their templates again"
+                        );
+                    }
+                }
+            }
+        })?;
+        Ok(Saver { sender: Some(sender), waiting, thread: Some(thread) })
+    }
+}
+
+/// Saves a worker's states in a thread of its own: a slow disk does not keep the worker from receiving.
+pub struct Saver {
+    sender: Option<Sender<Saved>>,
+    waiting: Receiver<Saved>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Saver {
+    /// Saves a state soon. A state that still waits is out of date, and is not saved.
+    pub fn save(&self, mut saved: Saved) {
+        let Some(sender) = &self.sender else { return };
+        while let Err(TrySendError::Full(back)) = sender.try_send(saved) {
+            saved = back;
+            let _ = self.waiting.try_recv();
+        }
+    }
+}
+
+/// Waits until the last state is saved.
+impl Drop for Saver {
+    fn drop(&mut self) {
+        drop(self.sender.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }

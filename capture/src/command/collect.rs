@@ -1,6 +1,7 @@
 //! `weir-probe collect`: workers that listen to exporters.
 
 use super::options::{Instead, SummaryForm};
+use crate::collect::allowed::Allowed;
 use crate::collect::line::{self, CollectWorker};
 use crate::collect::listen::{Listen, Ports, most_streams};
 use crate::collect::listening::CollectOptions;
@@ -15,12 +16,17 @@ use crate::filter::FilterSets;
 use crate::line::destination::{Destination, Target};
 use crate::line::state::RunState;
 use crate::line::watch;
+use crate::meter::overflow::Network;
 use crate::metrics::Metrics;
+use crate::privileges;
 use crate::publish::metrics::PublishMetrics;
 use crate::signals::Asked;
+use crate::syscalls;
 use crate::{Exit, Failure};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +36,7 @@ pub const HELP: &str = "\
 Examples:
   weir-probe collect --netflow :2055 --ipfix :4739 --sflow :6343 --config weir-probe.toml
   weir-probe collect --netflow :2055 --to jsonl --state-dir /tmp | head
+  weir-probe collect --ipfix :4739 --exporter 192.0.2.0/24 --exporter 2001:db8::/32
   weir-probe collect --nprobe-zmq tcp://192.0.2.1:5556 --nprobe-kafka '192.0.2.9:9092;flows' --probe nprobes
 
 Every port takes every protocol; IPFIX comes over UDP and TCP. A flow that lasted longer than an interval is split over \
@@ -37,6 +44,8 @@ its intervals, in proportion and with exact sums; parts that belong to closed in
 to an hour back. Sampled counts are scaled up and marked. Templates, sampling rates and sequence numbers are kept in \
 state_dir across a restart. `weir ledger` shows which records were lost on the way, and which exporters announce no \
 sampling rate.
+Without a list of exporters anyone who reaches the port can send it records. SIGHUP applies a changed [collect] exporters. \
+Once its ports are open, it gives up all capabilities, and system calls that it does not need.
 SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
 
 /// Options of `collect`.
@@ -51,6 +60,10 @@ pub struct CollectArgs {
     /// Listen for sFlow over UDP; may be repeated
     #[arg(long, value_name = "[ADDRESS]:PORT")]
     pub sflow: Vec<Listen>,
+    /// Address prefix of exporters that may send: `192.0.2.0/24`, `192.0.2.7/32`; may be repeated [default: collect.exporters
+    /// of the configuration, else every address]
+    #[arg(long, value_name = "PREFIX")]
+    pub exporter: Vec<Network>,
     /// Topic to which an nProbe writes JSON, in the form of nProbe's --kafka; may be repeated
     #[arg(long, value_name = "BROKERS;TOPIC")]
     pub nprobe_kafka: Vec<FromTopic>,
@@ -61,7 +74,7 @@ pub struct CollectArgs {
     /// probe mode
     #[arg(long, value_name = "ENDPOINT")]
     pub nprobe_zmq: Vec<Endpoint>,
-    /// Configuration file: probe, interval, kafka, spool, limits, filters, metrics and export are read
+    /// Configuration file: probe, interval, kafka, spool, limits, filters, collect, metrics and export are read
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where records go
@@ -101,7 +114,23 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     let ports = (0..workers).map(|_| Ports::open(&udp, &args.ipfix)).collect::<anyhow::Result<Vec<_>>>();
     let mut ports = ports.map_err(Failure::start)?;
     let streams = most_streams(workers as usize);
-    ports.iter_mut().for_each(|ports| ports.limit_streams(streams));
+    let exporters = exporters(args, &config);
+    if exporters.is_empty() && !udp.is_empty() {
+        tracing::warn!(
+            "every address may send records: name the exporters that may with [collect] exporters or --exporter"
+        );
+    }
+    let allowed = Allowed::new(exporters);
+    for ports in &mut ports {
+        ports.limit_streams(streams);
+        ports.allow(&allowed);
+    }
+    // Threads inherit both from this one.
+    privileges::keep_only(&[])?;
+    if let Err(error) = syscalls::restrict() {
+        tracing::warn!("{error:#}: the collector runs without this protection");
+    }
+    let mut hangups = Signals::new([SIGHUP])?;
     let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
     let filters = Arc::new(FilterSets::compile(&config.filters).map_err(Failure::start)?);
     let asked = Asked::listen()?;
@@ -139,7 +168,11 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
         .collect::<anyhow::Result<_>>()
         .map_err(Failure::start)?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "listening on {}", listed.join(", "));
-    watch(&running, &asked.stop, || {});
+    watch(&running, &asked.stop, || {
+        if hangups.pending().count() > 0 {
+            read_again(args, &allowed);
+        }
+    });
     let outcomes: Vec<_> = running.into_iter().map(line::join).collect();
     let flushed = target.finish();
     let mut sum = CollectOutcome::default();
@@ -155,6 +188,32 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     args.summary.write(args.to, || sum.json(epoch, took), || sum.text(took));
     flushed?;
     Ok(Exit::Done)
+}
+
+/// The prefixes of the exporters that may send.
+fn exporters<'a>(args: &'a CollectArgs, config: &'a Config) -> &'a [Network] {
+    if args.exporter.is_empty() { &config.collect.exporters } else { &args.exporter }
+}
+
+/// Reads the configuration again, and applies its list of exporters.
+fn read_again(args: &CollectArgs, allowed: &Allowed) {
+    let Some(path) = &args.config else {
+        tracing::info!("SIGHUP changes nothing: there is no --config");
+        return;
+    };
+    match Config::read(path) {
+        Ok(config) => {
+            let exporters = exporters(args, &config);
+            allowed.set(exporters);
+            let which = if exporters.is_empty() {
+                "every address may send".to_owned()
+            } else {
+                format!("{} prefixes may send", exporters.len())
+            };
+            tracing::info!("reloaded {}: {which}; other keys apply after a restart", path.display());
+        }
+        Err(error) => tracing::error!("{error:#}: the list of exporters is unchanged"),
+    }
 }
 
 /// The nProbe inputs of each worker: every topic, because Kafka distributes its partitions, but only some publishers,

@@ -197,6 +197,11 @@ impl Network {
     pub fn contains(&self, address: &Address) -> bool {
         u128::from_be_bytes(*address) & self.mask == self.bits
     }
+
+    /// Its first and its last address.
+    pub fn range(&self) -> (u128, u128) {
+        (self.bits, self.bits | !self.mask)
+    }
 }
 
 /// A text that is not an address prefix.

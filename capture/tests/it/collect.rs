@@ -44,6 +44,22 @@ impl Collector {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
+    /// The TCP port that it listens on: that of its only socket in this state.
+    fn tcp_port(&self) -> u16 {
+        let listening = |text: &str| {
+            let sockets: Vec<String> = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+                .unwrap()
+                .filter_map(|entry| Some(std::fs::read_link(entry.ok()?.path()).ok()?.to_string_lossy().into_owned()))
+                .collect();
+            text.lines().find_map(|line| {
+                let fields: Vec<&str> = line.split_whitespace().collect();
+                let is_own = fields[3] == "0A" && sockets.contains(&format!("socket:[{}]", fields[9]));
+                is_own.then(|| u16::from_str_radix(fields[1].split_once(':').unwrap().1, 16).unwrap())
+            })
+        };
+        listening(&std::fs::read_to_string("/proc/net/tcp").unwrap()).unwrap()
+    }
+
     /// Waits until it logs this.
     fn until(&self, needle: &str) {
         until(|| self.log().contains(needle), || format!("it does not say {needle:?} but:\n{}", self.log()));
@@ -298,4 +314,92 @@ fn a_topic_of_an_nprobe_is_read_once_whichever_collector_does() {
     // The next collector reads records written while no collector ran.
     write(&cluster, 6..=7);
     assert_eq!(ports_of(8..=8, 3), [6, 7, 8]);
+}
+
+/// A line of each thread's status in /proc.
+fn of_threads(child: &Child, key: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let status =
+        |thread: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(thread.unwrap().path().join("status"));
+    let line = |text: String| text.lines().find_map(|line| Some(line.strip_prefix(key)?.trim().to_owned()));
+    threads.filter_map(|thread| line(status(thread).ok()?)).collect()
+}
+
+#[test]
+fn a_collector_gives_up_capabilities_and_system_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start(folder.path(), &["--netflow", "127.0.0.1:0", "--ipfix", "127.0.0.1:0"]);
+    for (key, expected) in [("CapEff:", "0000000000000000"), ("NoNewPrivs:", "1"), ("Seccomp:", "2")] {
+        let all = of_threads(&collector.child, key);
+        // Capabilities, and the filter, are a thread's own.
+        assert!(all.len() > 4 && all.iter().all(|one| one == expected), "{key} {all:?}");
+    }
+    assert!(!collector.log().contains("without this protection"));
+    collector.stop();
+}
+
+#[test]
+fn a_hangup_changes_the_list_of_exporters_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start(folder.path(), &["--netflow", "127.0.0.1:0", "--summary", "json"]);
+    assert!(collector.log().contains("every address may send"));
+    let (router, to) = sends_three(&collector, "127.0.0.2:0", 0);
+    collector.counts("weir_probe_exporter_records_total{exporter=\"127.0.0.2\",protocol=\"netflow5\"} 3");
+    let config = folder.path().join("weir-probe.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}[collect]\nexporters = [\"127.0.0.3/32\"]\n")).unwrap();
+    let hang_up =
+        || assert!(Command::new("kill").args(["-HUP", &collector.child.id().to_string()]).status().unwrap().success());
+    hang_up();
+    collector.until("1 prefixes may send");
+    router.send_to(&v5(1, 3), &to).unwrap();
+    collector.counts(
+        "weir_probe_exporter_refused_total{exporter=\"\",protocol=\"unknown\",cause=\"exporter_not_allowed\"} 1",
+    );
+    std::fs::write(&config, "[collect]\nexporters = [\"127.0.0.3\"]\n").unwrap();
+    hang_up();
+    collector.until("the list of exporters is unchanged");
+    UdpSocket::bind("127.0.0.3:0").unwrap().send_to(&v5(1, 0), &to).unwrap();
+    let (_, log) = collector.stop();
+    let sums = summary(&log);
+    assert_eq!((&sums["records_received"], &sums["refused"]), (&json!(4), &json!({"exporter_not_allowed": 1})));
+}
+
+#[test]
+fn connections_beyond_the_limit_of_open_files_wait_without_using_the_processor() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = |files: u32| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")]);
+        command.arg(probe().get_program()).args(["collect", "--to", "none", "--ipfix", "127.0.0.1:0", "--state-dir"]);
+        let [records, log] = ["records", "log"].map(|name| folder.path().join(name));
+        command.arg(folder.path()).stdout(File::create(&records).unwrap()).stderr(File::create(&log).unwrap());
+        Collector { child: command.spawn().unwrap(), records, log }
+    };
+    // So few that some connections, but not the permitted number of them, can be opened.
+    let collector = starts(20);
+    collector.until("listening on");
+    let port = collector.tcp_port();
+    let connections: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    collector.until("cannot accept a connection");
+    let used = |collector: &Collector| -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", collector.child.id())).unwrap();
+        stat.rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<u64>().unwrap())
+            .sum()
+    };
+    let before = used(&collector);
+    std::thread::sleep(Duration::from_secs(3));
+    // Of 300 ticks of a hundredth of a second.
+    assert!(
+        used(&collector) - before < 60,
+        "{} ticks with {} connections",
+        used(&collector) - before,
+        connections.len()
+    );
 }

@@ -5,6 +5,7 @@ mod decode;
 mod export;
 mod generate;
 mod meter;
+mod strangers;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
@@ -35,6 +36,9 @@ enum BenchCommand {
     /// Measure what exporting costs, over generated records in memory
     #[command(after_help = "Example:\n  weir-bench export --form ipfix")]
     Export(export::ExportArgs),
+    /// Flood a collector from very many addresses while one exporter sends
+    #[command(after_help = strangers::HELP)]
+    Strangers(strangers::StrangersArgs),
     /// Print the reference of these commands in Markdown
     #[command(hide = true)]
     Docs,
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         BenchCommand::Meter(args) => meter::meter(&args),
         BenchCommand::Decode(args) => decode::decode(&args),
         BenchCommand::Export(args) => export::export(&args),
+        BenchCommand::Strangers(args) => strangers::strangers(&args),
         BenchCommand::Docs => print(docs::commands(Bench::command()).as_bytes()),
     };
     end("weir-bench", done)

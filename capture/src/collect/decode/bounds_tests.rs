@@ -123,7 +123,7 @@ fn a_worker_begins_with_what_every_worker_kept() {
     for (worker, from) in (0..).zip(exporters) {
         let mut decoder = Decoder::default();
         feed_at(&mut decoder, from, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
-        states.save((worker, 2), &decoder).unwrap();
+        states.save((worker, 2), &decoder.saved()).unwrap();
     }
     for worker in 0..3 {
         let mut decoder = Decoder::default();
@@ -139,15 +139,15 @@ fn states_of_former_workers_stay_until_every_worker_has_restored_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut former = Decoder::default();
     feed_at(&mut former, HOME, NOW_MS, &ipfix(0, &[template(300, &SHORT)]));
-    States::open(folder.path(), "test").unwrap().save((2, 3), &former).unwrap();
+    States::open(folder.path(), "test").unwrap().save((2, 3), &former.saved()).unwrap();
     let states = States::open(folder.path(), "test").unwrap();
     let mut workers = [Decoder::default(), Decoder::default()];
     states.restore(0, &mut workers[0]);
-    states.save((0, 2), &Decoder::default()).unwrap();
+    states.save((0, 2), &Decoder::default().saved()).unwrap();
     states.restore(1, &mut workers[1]);
     let flows = ipfix(0, &[set(300, &short(1, 100))]);
     assert_eq!(feed_at(&mut workers[1], HOME, NOW_MS + 1000, &flows).len(), 1);
-    states.save((0, 2), &workers[0]).unwrap();
+    states.save((0, 2), &workers[0].saved()).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -190,14 +190,14 @@ fn a_worker_prefers_its_own_state_to_an_equally_new_one() {
     let day_ms = 86_400_000;
     let mut earlier = Decoder::default();
     feed_at(&mut earlier, HOME, NOW_MS + day_ms, &ipfix(0, &[template(300, &SHORT)]));
-    states.save((0, 1), &earlier).unwrap();
+    states.save((0, 1), &earlier.saved()).unwrap();
     // The clock is set back by a day while the collector is down, and worker 0 hears the exporter.
     let mut workers = [Decoder::default(), Decoder::default()];
     (0..).zip(&mut workers).for_each(|(worker, decoder)| states.restore(worker, decoder));
     for number in 0..50 {
         feed_at(&mut workers[0], HOME, NOW_MS, &ipfix(number, &[set(300, &short(1, 100))]));
     }
-    (0..).zip(&workers).for_each(|(worker, decoder)| states.save((worker, 2), decoder).unwrap());
+    (0..).zip(&workers).for_each(|(worker, decoder)| states.save((worker, 2), &decoder.saved()).unwrap());
     let mut again = Decoder::default();
     states.restore(0, &mut again);
     feed_at(&mut again, HOME, NOW_MS + 1000, &ipfix(50, &[set(300, &short(1, 100))]));
@@ -324,4 +324,144 @@ fn templates_of_made_up_exporters_displace_no_others() {
     }
     assert!(decoder.counts().of(Refusal::TemplatesForgotten) > 1000);
     assert_eq!(feed(&mut decoder, &ipfix(1, &[set(300, &short(5, 500))])).len(), 1);
+}
+
+/// An address of many.
+fn stranger(number: u32) -> Address {
+    mapped((0xc612_0000 | number).to_be_bytes())
+}
+
+/// IPFIX of a domain.
+fn domain(number: u32, sequence: u32, sets: &[Vec<u8>]) -> Vec<u8> {
+    let mut data = ipfix(sequence, sets);
+    data[12..16].copy_from_slice(&number.to_be_bytes());
+    data
+}
+
+/// A decoder with an exporter that sent a template and these many records, each in a datagram.
+fn with_known(limits: DecodeLimits, records: u32) -> Decoder {
+    let mut decoder = Decoder::new(limits);
+    feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)]));
+    (0..records).for_each(|number| _ = feed(&mut decoder, &ipfix(number, &[set(300, &short(1, 100))])));
+    decoder
+}
+
+#[test]
+fn no_number_of_domains_or_addresses_costs_a_known_exporter_its_state() {
+    let header = |number: u32| (mapped(STRANGER), domain(number, 0, &[]));
+    let address = |number: u32| (stranger(number % 30_000), domain(number, 0, &[]));
+    let often = |number: u32| (stranger(number / 9 % 30_000), domain(0, number % 9, &[]));
+    let templates = |number: u32| (stranger(number), domain(0, 0, &[template(300, &[(0, 1, 4); 40])]));
+    let v5 = |number: u32| (stranger(number), v5(0, UPTIME, 0, &[v5_record(6, [1, 2], UPTIME, UPTIME)]));
+    type Flood<'a> = &'a dyn Fn(u32) -> (Address, Vec<u8>);
+    let floods: [(&str, Flood<'_>); 5] =
+        [("domains", &header), ("addresses", &address), ("often", &often), ("templates", &templates), ("v5", &v5)];
+    for (name, flood) in floods {
+        // Of those that send data, anyone may send as little as one datagram.
+        let before = if name == "v5" { 9 } else { 1 };
+        let mut decoder = with_known(DecodeLimits::default(), before);
+        for number in 0..60_000 {
+            let (from, data) = flood(number);
+            feed_at(&mut decoder, from, NOW_MS + 1, &data);
+        }
+        let exporters = decoder.exporters().count();
+        assert!(exporters <= 4096, "{name}: {exporters}");
+        let records = feed_at(&mut decoder, HOME, NOW_MS + 2, &ipfix(before, &[set(300, &short(1, 100))]));
+        assert_eq!((records.len(), decoder.counts().losses.lost), (1, 0), "{name}");
+        let forgotten = decoder.counts().of(Refusal::ExportersForgotten);
+        assert!(forgotten > 0, "{name}: nobody had to make room");
+    }
+}
+
+#[test]
+fn one_address_holds_a_part_of_the_exporters() {
+    let mut decoder = Decoder::default();
+    // Another exporter, which has sent its templates but no data yet.
+    feed(&mut decoder, &ipfix(0, &[template(300, &SHORT)]));
+    for number in 0..20_000 {
+        hostile(&mut decoder, &domain(number, 0, &[]));
+    }
+    let held = |decoder: &Decoder| decoder.exporters().filter(|known| known.info.address == mapped(STRANGER)).count();
+    assert_eq!(held(&decoder), 64);
+    for number in 0..20_000 {
+        hostile(&mut decoder, &domain(number, 0, &[template(300, &SHORT), set(300, &short(1, 100))]));
+    }
+    assert_eq!(held(&decoder), 1024 + 64);
+    assert_eq!(feed(&mut decoder, &ipfix(0, &[set(300, &short(1, 100))])).len(), 1);
+}
+
+#[test]
+fn an_exporter_that_was_restored_is_known() {
+    let saved = with_known(DecodeLimits::default(), 1).save();
+    let mut decoder = Decoder::default();
+    decoder.restore(&saved).unwrap();
+    (0..20_000).for_each(|number| _ = feed_at(&mut decoder, stranger(number), NOW_MS, &domain(0, 0, &[])));
+    assert_eq!(feed(&mut decoder, &ipfix(1, &[set(300, &short(1, 100))])).len(), 1);
+}
+
+#[test]
+fn a_known_exporter_that_is_silent_for_long_makes_room_for_one_that_sends() {
+    let limits = DecodeLimits { exporters: 40, ..DecodeLimits::default() };
+    let mut decoder = with_known(limits, 20);
+    for number in 0..60 {
+        for round in 0..20 {
+            let data = domain(0, round, &[template(300, &SHORT), set(300, &short(1, 100))]);
+            feed_at(&mut decoder, stranger(number), NOW_MS + 700_000, &data);
+        }
+    }
+    assert!(decoder.exporters().all(|known| known.info.address != HOME));
+}
+
+#[test]
+fn templates_and_rates_of_strangers_go_before_those_of_a_known_exporter() {
+    let limits = DecodeLimits { all_fields: 20_000, all_options: 2000, ..DecodeLimits::default() };
+    let mut decoder = Decoder::new(limits);
+    let of_many: Vec<Vec<u8>> = (256..500).map(|id| template(id, &SHORT)).collect();
+    let options = options_template(600, &[(0, 149, 4)], &[(0, 48, 1), (0, 50, 4)]);
+    let rates: Vec<u8> = (0..200).flat_map(|sampler| [0, 0, 0, 7, sampler, 0, 0, 0, 2]).collect();
+    feed(&mut decoder, &ipfix(0, &of_many));
+    feed(&mut decoder, &ipfix(0, &[options.clone(), set(600, &rates)]));
+    feed(&mut decoder, &ipfix(0, &[set(300, &short(1, 100))]));
+    for number in 0..3000 {
+        let few: Vec<u8> = (0..9).flat_map(|sampler| [0, 0, 0, 7, sampler, 0, 0, 0, 2]).collect();
+        let data = domain(0, 0, &[template(300, &[(0, 1, 4); 20]), options.clone(), set(600, &few)]);
+        feed_at(&mut decoder, stranger(number), NOW_MS, &data);
+        let options: usize = decoder.exporters.iter().map(|exporter| exporter.sources.len()).sum::<usize>()
+            + decoder.exporters.iter().flat_map(|of| &of.talks).map(|talk| talk.rates.count()).sum::<usize>();
+        assert!(options <= 2000, "{options}");
+    }
+    let causes = [Refusal::TemplatesForgotten, Refusal::OptionsForgotten].map(|cause| decoder.counts().of(cause));
+    assert!(causes.iter().all(|&count| count > 1000), "{causes:?}");
+    let home = decoder.exporters.iter().find(|exporter| exporter.info.address == HOME).unwrap();
+    assert_eq!((home.talks[0].templates.len(), home.talks[0].rates.count()), (245, 200));
+}
+
+#[test]
+fn a_saved_state_has_a_bound_and_the_known_exporters_first() {
+    let mut decoder = with_known(DecodeLimits::default(), 9);
+    // Templates of the greatest number of fields that a decoder keeps, from exporters that sent later.
+    for number in 0..60 {
+        for id in 256..290 {
+            let data = domain(0, u32::from(id), &[template(id, &vec![(40_000, 20_000, 4); 500])]);
+            feed_at(&mut decoder, stranger(number), NOW_MS + 1000, &data);
+        }
+    }
+    let saved = decoder.saved();
+    assert!(saved.json(usize::MAX).len() > 2 << 20, "{}", saved.json(usize::MAX).len());
+    let bounded = saved.json(1 << 20);
+    assert!((1 << 19..=1 << 20).contains(&bounded.len()), "{}", bounded.len());
+    let mut again = Decoder::default();
+    again.restore(&bounded).unwrap();
+    assert_eq!(feed(&mut again, &ipfix(9, &[set(300, &short(1, 100))])).len(), 1);
+}
+
+#[test]
+fn sets_of_a_known_exporter_wait_however_many_strangers_there_are() {
+    let mut decoder = with_known(DecodeLimits::default(), 1);
+    for packets in 1..=20 {
+        feed(&mut decoder, &ipfix(packets, &[set(301, &short(packets.into(), 1000))]));
+    }
+    (0..30_000).for_each(|at| _ = feed_at(&mut decoder, stranger(at), NOW_MS, &ipfix(0, &[set(999, &[0; 400])])));
+    assert!(decoder.counts().of(Refusal::UnknownTemplate) > 20_000);
+    assert_eq!(feed(&mut decoder, &ipfix(21, &[template(301, &SHORT)])).len(), 20);
 }

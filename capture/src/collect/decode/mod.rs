@@ -26,13 +26,14 @@ use super::element::event::FlowsAlone;
 use super::element::moment::Moment;
 use super::exporter::counting::Counting;
 use super::exporter::origin::{ExporterInfo, Protocol, Session};
+use super::exporter::saved::{MOST_SAVED, Saved};
 use super::exporter::{Counts, Exporter, Exporters};
 use super::limits::DecodeLimits;
 use super::record::Imported;
 use crate::packet::Address;
 use foldhash::fast::RandomState;
 use sets::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher as _;
 use waiting::WaitingSet;
 
@@ -51,6 +52,8 @@ pub struct Known<'a> {
     pub sampling_state: SamplingState,
     /// The unit that its sequence numbers count.
     pub unit: Unit,
+    /// Whether it ever sent data; anyone can make up an exporter that did not.
+    pub has_data: bool,
 }
 
 /// Decodes what exporters send; see the module's documentation.
@@ -221,15 +224,16 @@ impl Decoder {
                 }
             }
         }
-        let Decoder { waiting, shed, limits, .. } = self;
         let flows = exporter.totals.flows();
         let templates = exporter.counts.templates;
+        let Decoder { waiting, shed, limits, .. } = self;
         let mut message = Message { exporter, at, waiting, shed, limits, moment, take };
         let units = message.sets(sets);
         let Exporter { talks, counts, .. } = message.exporter;
         talks[at].counting.hear(protocol, sequence, units, moment.export_ms, &mut counts.losses);
         let new_templates = counts.templates - templates;
         self.exporters.bound_flows(slot, flows, &self.limits);
+        self.exporters.bound_options(slot, &self.limits);
         if new_templates > 0 {
             self.exporters.bound_templates(sets.len(), &self.limits);
         }
@@ -265,10 +269,15 @@ impl Decoder {
         self.nprobe.heard()
     }
 
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; the most recently heard
-    /// exporter first.
-    pub fn save(&self) -> Vec<u8> {
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters: established ones first, and of these the
+    /// most recently heard.
+    pub fn saved(&self) -> Saved {
         self.exporters.save()
+    }
+
+    /// The same, as JSON of at most [`MOST_SAVED`] octets.
+    pub fn save(&self) -> Vec<u8> {
+        self.saved().json(MOST_SAVED)
     }
 
     /// Restores the output of [`Decoder::save`] within this decoder's limits: of too many exporters, it keeps the most
@@ -296,8 +305,14 @@ impl Decoder {
                 sampling: first.filter(|&first| rates.all(|rate| rate == first)),
                 sampling_state: states.max_by_key(|&state| state as u8).unwrap_or_default(),
                 unit: newest.map_or(Unit::Messages, |talk| talk.counting.unit(exporter.info.protocol)),
+                has_data: exporter.has_data(),
             }
         })
+    }
+
+    /// Addresses of exporters that sent data in many datagrams.
+    pub fn established(&self) -> HashSet<Address, RandomState> {
+        self.exporters.established()
     }
 
     /// Counts over all exporters, including forgotten ones, and over datagrams of no exporter.

@@ -59,7 +59,8 @@ pub(super) fn datagram(
     let (agent, domain, sequence, uptime, samples) = header().ok_or(Refusal::Truncated)?;
     let info = ExporterInfo { address, agent, protocol: Protocol::Sflow, domain };
     let share = exporters.share(limits);
-    let exporter = exporters.get(&info, limits);
+    let slot = exporters.place(&info, limits);
+    let exporter = exporters.slot(slot);
     let moment = Moment { received_ms, export_ms: received_ms, uptime_ms: Some(uptime), boot_ms: None };
     // The port does not matter: the agent names itself.
     let at = exporter.talk(Session::from(address), sequence, limits);
@@ -102,6 +103,7 @@ pub(super) fn datagram(
             exporter.counts.count(Refusal::UnknownSample);
         }
     }
+    exporters.bound_options(slot, limits);
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 //! Data sets that arrived before their template, within bounds that the senders share: if too many wait, the sender with
-//! the most gives up its oldest.
+//! the most gives up its oldest, one that never sent data before others.
 
 use crate::collect::cause::Refusal;
 use crate::collect::element::moment::Moment;
@@ -30,6 +30,8 @@ struct Sender {
     /// Their numbers.
     sets: BTreeSet<u64>,
     octets: usize,
+    /// Whether the exporter of its latest set never sent data.
+    is_stranger: bool,
 }
 
 /// The sets that wait for their template. Each has a number in the order of arrival.
@@ -40,8 +42,8 @@ pub(super) struct WaitingSet {
     /// The numbers of the sets that wait for one template, oldest first.
     by_template: HashMap<(ExporterInfo, Session, u16), VecDeque<u64>, RandomState>,
     senders: HashMap<Address, Sender, RandomState>,
-    /// The senders by their octets.
-    by_octets: BTreeSet<(usize, Address)>,
+    /// The senders by their octets, strangers last.
+    by_octets: BTreeSet<(bool, usize, Address)>,
     pub(super) octets: usize,
 }
 
@@ -64,10 +66,10 @@ impl WaitingSet {
         self.next += 1;
         let (info, session) = set.of;
         self.by_template.entry((info, session, set.id)).or_default().push_back(number);
-        self.count(info.address, number, &set.records, true);
+        self.count(info.address, number, &set.records, Some(!exporter.has_data()));
         self.sets.insert(number, set);
         while self.octets > limits.waiting_octets || self.sets.len() > MOST_WAITING {
-            let most = self.by_octets.last().and_then(|(_, sender)| self.senders.get(sender));
+            let most = self.by_octets.last().and_then(|(.., sender)| self.senders.get(sender));
             let Some(gone) = most.and_then(|sender| sender.sets.first().copied()).and_then(|at| self.remove(at)) else {
                 break;
             };
@@ -75,12 +77,13 @@ impl WaitingSet {
         }
     }
 
-    /// Adds a set's octets to those of its sender, or subtracts them.
-    fn count(&mut self, address: Address, number: u64, records: &[u8], added: bool) {
+    /// Adds a set's octets to those of its sender, which is a stranger or not, or subtracts them.
+    fn count(&mut self, address: Address, number: u64, records: &[u8], added: Option<bool>) {
         let sender = self.senders.entry(address).or_default();
-        self.by_octets.remove(&(sender.octets, address));
+        self.by_octets.remove(&(sender.is_stranger, sender.octets, address));
         let octets = records.len() + SET_OCTETS;
-        if added {
+        if let Some(is_stranger) = added {
+            sender.is_stranger = is_stranger;
             sender.sets.insert(number);
             sender.octets += octets;
             self.octets += records.len();
@@ -92,7 +95,7 @@ impl WaitingSet {
         if sender.sets.is_empty() {
             self.senders.remove(&address);
         } else {
-            self.by_octets.insert((sender.octets, address));
+            self.by_octets.insert((sender.is_stranger, sender.octets, address));
         }
     }
 
@@ -108,7 +111,7 @@ impl WaitingSet {
                 self.by_template.remove(&key);
             }
         }
-        self.count(info.address, number, &set.records, false);
+        self.count(info.address, number, &set.records, None);
         Some(set)
     }
 

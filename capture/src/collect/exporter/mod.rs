@@ -2,10 +2,11 @@
 
 pub mod counting;
 pub mod origin;
+mod places;
 pub mod pool;
 mod recent;
 pub mod sampling;
-mod saved;
+pub mod saved;
 pub mod sequence;
 pub mod session;
 pub mod totals;
@@ -15,15 +16,17 @@ use crate::collect::element::moment::Moment;
 use crate::collect::element::template::{KnownTemplate, LeftOut, Templates};
 use crate::collect::exporter::counting::Counting;
 use crate::collect::exporter::origin::{ExporterInfo, Protocol, Session};
+use crate::collect::exporter::places::Places;
 use crate::collect::exporter::pool::Pool;
 use crate::collect::exporter::sequence::{Losses, Sequence};
 use crate::collect::exporter::session::Talk;
 use crate::collect::exporter::totals::Totals;
 use crate::collect::limits::DecodeLimits;
+use crate::packet::Address;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 /// A session that is silent so much longer than another one of its exporter may be forgotten for a new one, ms.
@@ -127,9 +130,59 @@ pub struct Exporter {
     pub totals: Totals,
     /// Whether it may have been heard before, such as by an earlier run: its flows' earlier totals are unknown then.
     pub is_known: bool,
+    /// Whether an earlier run received data of it.
+    pub had_data: bool,
+    /// Its turn to become known; `None` once it is.
+    turn: Option<u64>,
+    /// Its options in the sum of all exporters.
+    counted_options: usize,
+}
+
+/// How much speaks for an exporter; whoever has less makes room first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It sent no data: anyone can make it up with a header.
+    Stranger,
+    /// It sent data, but few datagrams.
+    New,
+    /// It sent data in many datagrams.
+    Established,
 }
 
 impl Exporter {
+    /// How much speaks for it.
+    pub fn standing(&self) -> Standing {
+        // An nProbe's exporters are named by a broker or publisher that the operator chose.
+        match self.has_data() {
+            false => Standing::Stranger,
+            true if self.is_frequent() || self.info.protocol == Protocol::Nprobe => Standing::Established,
+            true => Standing::New,
+        }
+    }
+
+    /// Whether it ever sent a valid record, event or sample.
+    pub fn has_data(&self) -> bool {
+        let Counts { records, events, counter_samples, .. } = self.counts;
+        self.had_data || records + events + counter_samples > 0
+    }
+
+    fn is_frequent(&self) -> bool {
+        let before: u64 = self.talks.iter().map(|talk| talk.datagrams).sum();
+        self.counts.datagrams.max(before) > FEW
+    }
+
+    /// Its sampling rates and sources of samples, as [`DecodeLimits::all_options`] counts them.
+    fn options(&self) -> usize {
+        self.sources.len() + self.talks.iter().map(|talk| talk.rates.count()).sum::<usize>()
+    }
+
+    /// Counts options that make room for others.
+    fn forget_options(&mut self) {
+        self.counts.causes[Refusal::OptionsForgotten as usize] += self.options() as u64;
+        self.sources.clear();
+        self.talks.iter_mut().for_each(|talk| talk.rates.forget());
+    }
+
     /// Adds the elements that were left out of its records.
     pub fn add_left_out(&self, sum: &mut LeftOut) {
         sum.add_all(&self.left_out, self.distinct_templates().flat_map(|templates| templates.values()));
@@ -171,6 +224,9 @@ impl Exporter {
             left_out: LeftOut::default(),
             totals: Totals::default(),
             is_known: false,
+            had_data: false,
+            turn: None,
+            counted_options: 0,
         }
     }
 
@@ -300,19 +356,29 @@ impl Exporter {
     }
 }
 
-/// An exporter with fewer datagrams is a stranger, which anyone may have made up: it is forgotten before others.
-const STRANGER: u64 = 8;
-/// Number of exporters examined to choose the one to forget.
-const LOOKED_AT: usize = 32;
+/// An exporter with so few datagrams is forgotten before others.
+const FEW: u64 = 8;
+
+/// What became of a stranger whose turn it was.
+enum Promoted {
+    /// It is known.
+    Known,
+    /// It is known, in place of the exporter in this slot.
+    For(usize),
+    /// It makes room itself.
+    Not,
+}
 
 /// The exporters, within a bound.
 #[derive(Debug, Default)]
 pub struct Exporters {
     slots: Vec<Exporter>,
     by_info: HashMap<ExporterInfo, usize, RandomState>,
-    hand: usize,
+    places: Places,
     /// Flows whose last totals are kept.
     flows: usize,
+    /// Sampling rates and sources of samples.
+    options: usize,
     /// No fewer than the fields of all templates that arrived since they were last counted.
     fields: usize,
     /// Whether totals of forgotten exporters, or of those left out of a saved state, are unknown.
@@ -324,8 +390,7 @@ pub struct Exporters {
 }
 
 impl Exporters {
-    /// The exporter, which is added if unknown. If there are too many, it forgets another: of the next few the
-    /// one that has been silent longest, strangers first.
+    /// The exporter, which is added if unknown. If there are too many, another one makes room, as `places` says.
     pub fn get(&mut self, info: &ExporterInfo, limits: &DecodeLimits) -> &mut Exporter {
         let slot = self.place(info, limits);
         &mut self.slots[slot]
@@ -345,63 +410,136 @@ impl Exporters {
 
     #[cold]
     fn add(&mut self, info: ExporterInfo, limits: &DecodeLimits) -> usize {
-        let added = Exporter { is_known: self.is_unsure, ..Exporter::new(info) };
-        let slot = if self.slots.len() < limits.exporters.max(1) {
-            self.slots.push(added);
-            self.slots.len() - 1
-        } else {
-            let count = self.slots.len();
-            let next = (self.hand..self.hand + LOOKED_AT.min(count)).map(|at| at % count);
-            let slot = next
-                .min_by_key(|&at| (self.slots[at].counts.datagrams > STRANGER, self.slots[at].heard_ms))
-                .unwrap_or(0);
-            self.hand = (self.hand + LOOKED_AT) % count;
-            let gone = std::mem::replace(&mut self.slots[slot], added);
-            self.by_info.remove(&gone.info);
-            let flows = gone.totals.flows();
-            self.flows -= flows;
-            self.is_unsure |= flows > 0 || gone.is_known;
-            self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
-            self.forgotten.add(&gone.counts);
-            self.forgotten_lost += gone.counts.lost(gone.info.protocol);
-            gone.add_left_out(&mut self.left_out);
-            self.forgotten.count(Refusal::ExportersForgotten);
-            slot
+        let free = loop {
+            match self.places.due(&info.address, limits, self.slots.len()) {
+                None => break None,
+                Some(slot) => match self.promote(slot, limits) {
+                    Promoted::Known => {}
+                    Promoted::For(gone) => break Some(gone),
+                    Promoted::Not => break Some(slot),
+                },
+            }
         };
+        let mut added = Exporter { is_known: self.is_unsure, ..Exporter::new(info) };
+        let slot = free.unwrap_or(self.slots.len());
+        added.turn = Some(self.places.add(info.address, slot));
+        match free {
+            None => self.slots.push(added),
+            Some(slot) => self.replace(slot, added),
+        }
         self.by_info.insert(info, slot);
         slot
     }
 
-    /// After a datagram: while too many flows' totals are kept, the exporter with the most drops its older half.
-    /// `before`: how many of this exporter's were kept.
+    /// Makes a stranger known if it sent data, or sent often, and if there is room, or one for which less speaks.
+    fn promote(&mut self, slot: usize, limits: &DecodeLimits) -> Promoted {
+        let Exporter { info: ExporterInfo { address, .. }, heard_ms, turn, .. } = self.slots[slot];
+        let standing = self.slots[slot].standing();
+        let Some(turn) = turn.filter(|_| standing > Standing::Stranger || self.slots[slot].is_frequent()) else {
+            return Promoted::Not;
+        };
+        let mut gone = None;
+        if let Some(candidates) = self.places.candidates(&address, limits) {
+            let rank = |exporter: &Exporter| (exporter.standing(), exporter.heard_ms);
+            let makes_room = |&slot: &usize| {
+                let (other, other_ms) = rank(&self.slots[slot]);
+                let is_silent = standing > Standing::Stranger && heard_ms.saturating_sub(other_ms) > SILENT_MS;
+                other < standing || other == standing && other < Standing::Established || is_silent
+            };
+            let least = candidates.into_iter().min_by_key(|&slot| rank(&self.slots[slot])).filter(makes_room);
+            if least.is_none() {
+                return Promoted::Not;
+            }
+            gone = least;
+        }
+        self.places.know(address, turn, slot);
+        self.slots[slot].turn = None;
+        gone.map_or(Promoted::Known, Promoted::For)
+    }
+
+    /// Forgets the exporter of a slot, which another one takes.
+    fn replace(&mut self, slot: usize, added: Exporter) {
+        let gone = std::mem::replace(&mut self.slots[slot], added);
+        self.by_info.remove(&gone.info);
+        self.places.remove(&gone.info.address, gone.turn, slot);
+        self.options -= gone.counted_options;
+        let flows = gone.totals.flows();
+        self.flows -= flows;
+        self.is_unsure |= flows > 0 || gone.is_known;
+        self.forgotten.causes[Refusal::TotalsForgotten as usize] += flows as u64;
+        self.forgotten.add(&gone.counts);
+        self.forgotten_lost += gone.counts.lost(gone.info.protocol);
+        gone.add_left_out(&mut self.left_out);
+        self.forgotten.count(Refusal::ExportersForgotten);
+    }
+
+    /// After a datagram: if too many flows' totals are kept, exporters drop the older half of theirs. `before`: how many
+    /// of this exporter's were kept.
     pub fn bound_flows(&mut self, slot: usize, before: usize, limits: &DecodeLimits) {
         self.flows = self.flows + self.slots[slot].totals.flows() - before;
-        while self.flows > limits.all_flows {
-            let Some(most) = self.slots.iter_mut().max_by_key(|exporter| exporter.totals.flows()) else { return };
-            let before = most.totals.flows();
-            most.counts.causes[Refusal::TotalsForgotten as usize] += most.totals.drop_oldest();
-            self.flows -= before - most.totals.flows();
+        if self.flows > limits.all_flows {
+            let drop_oldest = |exporter: &mut Exporter| {
+                // The older half may be empty.
+                let before = exporter.totals.flows();
+                while before > 0 && exporter.totals.flows() == before {
+                    exporter.counts.causes[Refusal::TotalsForgotten as usize] += exporter.totals.drop_oldest();
+                }
+            };
+            self.flows = self.reduce(limits.all_flows, |exporter| exporter.totals.flows(), drop_oldest);
         }
     }
 
-    /// After a datagram with new templates, in this many octets: while there are too many fields, the exporter with the
-    /// most forgets its templates.
+    /// After a datagram with new templates, in this many octets: if there are too many fields, exporters forget their
+    /// templates.
     pub fn bound_templates(&mut self, octets: usize, limits: &DecodeLimits) {
         // The shortest template has one field, and 8 octets.
         self.fields += octets * 9 / 8;
-        if self.fields <= limits.all_fields {
-            return;
+        if self.fields > limits.all_fields {
+            self.fields = self.reduce(limits.all_fields, Exporter::template_fields, Exporter::forget_all_templates);
         }
-        let mut each: Vec<usize> = self.slots.iter().map(Exporter::template_fields).collect();
-        self.fields = each.iter().sum();
-        // Somewhat fewer, so that the next template does not count all of them again.
-        while self.fields > limits.all_fields / 8 * 7 {
-            let Some(most) = (0..each.len()).max_by_key(|&slot| each[slot]).filter(|&slot| each[slot] > 0) else {
-                return;
-            };
-            self.slots[most].forget_all_templates();
-            self.fields -= std::mem::take(&mut each[most]);
+    }
+
+    /// After a datagram: if there are too many sampling rates and sources, exporters forget theirs.
+    pub fn bound_options(&mut self, slot: usize, limits: &DecodeLimits) {
+        let now = self.slots[slot].options();
+        self.options = self.options + now - std::mem::replace(&mut self.slots[slot].counted_options, now);
+        if self.options > limits.all_options {
+            self.options = self.reduce(limits.all_options, Exporter::options, Exporter::forget_options);
+            self.slots.iter_mut().for_each(|exporter| exporter.counted_options = exporter.options());
         }
+    }
+
+    /// Lets exporters forget until seven eighths of `most` are left, so that the next datagram does not count all of them
+    /// again: strangers first, then those with few datagrams, and of these the ones of the address that has most.
+    /// Returns what is left.
+    fn reduce(&mut self, most: usize, weigh: impl Fn(&Exporter) -> usize, forget: impl Fn(&mut Exporter)) -> usize {
+        let each: Vec<usize> = self.slots.iter().map(&weigh).collect();
+        let mut by_address: HashMap<Address, usize, RandomState> = HashMap::default();
+        for (exporter, weight) in self.slots.iter().zip(&each) {
+            *by_address.entry(exporter.info.address).or_default() += weight;
+        }
+        let mut order: Vec<usize> = (0..each.len()).filter(|&slot| each[slot] > 0).collect();
+        order.sort_by_cached_key(|&slot| {
+            let exporter = &self.slots[slot];
+            (exporter.standing(), Reverse((by_address[&exporter.info.address], each[slot])))
+        });
+        let (mut left, enough) = (each.iter().sum::<usize>(), most / 8 * 7);
+        while left > enough {
+            let before = left;
+            for &slot in &order {
+                if left <= enough {
+                    break;
+                }
+                let exporter = &mut self.slots[slot];
+                left -= weigh(exporter);
+                forget(exporter);
+                left += weigh(exporter);
+            }
+            if left == before {
+                break;
+            }
+        }
+        left
     }
 
     /// Losses of all exporters, known or forgotten, each in its unit.
@@ -435,6 +573,12 @@ impl Exporters {
     /// The exporter, if known.
     pub fn known(&mut self, info: &ExporterInfo) -> Option<&mut Exporter> {
         self.by_info.get(info).map(|&slot| &mut self.slots[slot])
+    }
+
+    /// Addresses of established exporters.
+    pub fn established(&self) -> HashSet<Address, RandomState> {
+        let established = self.slots.iter().filter(|exporter| exporter.standing() == Standing::Established);
+        established.map(|exporter| exporter.info.address).collect()
     }
 
     /// All of them.

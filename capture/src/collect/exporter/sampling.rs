@@ -127,6 +127,17 @@ impl Rates {
         narrower().flatten().or_else(|| known(Of::Domain)).or(self.of_all_samplers)
     }
 
+    /// Number of rates.
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Forgets all rates; those that were there are expected again.
+    pub fn forget(&mut self) {
+        let state = if self.known.is_empty() { self.state } else { SamplingState::Expected };
+        *self = Rates { state, ..Rates::default() };
+    }
+
     /// Every rate, after its scope.
     pub fn iter(&self) -> impl Iterator<Item = (Of, u32)> {
         self.known.iter().map(|(&of, &(rate, _))| (of, rate))

@@ -19,10 +19,39 @@ use std::net::IpAddr;
 /// The name and version of the format, the only one that is read.
 const FORM: &str = "weir exporters 2";
 
+/// Maximum octets of a saved state.
+pub const MOST_SAVED: usize = 16 << 20;
+
+/// The state of exporters at one time, apart from the exporters, so that another thread can write it.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+pub struct Saved {
     form: String,
     exporters: Vec<SavedExporter>,
+}
+
+impl Saved {
+    /// As JSON, at most `most` octets: of too many exporters, it has the first ones.
+    pub fn json(&self, most: usize) -> Vec<u8> {
+        // The form is a word of ours.
+        let mut text = format!("{{\"form\":\"{}\",\"exporters\":[", self.form).into_bytes();
+        for (at, exporter) in self.exporters.iter().enumerate() {
+            // Every value in it can be written as JSON.
+            let one = serde_json::to_vec(exporter).unwrap_or_default();
+            if text.len() + one.len() + 3 > most {
+                tracing::warn!(
+                    "the saved state has {at} of {} exporters: others send templates again after a restart",
+                    self.exporters.len()
+                );
+                break;
+            }
+            if at > 0 {
+                text.push(b',');
+            }
+            text.extend(one);
+        }
+        text.extend(b"]}");
+        text
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -32,10 +61,18 @@ struct SavedExporter {
     agent: Option<IpAddr>,
     protocol: String,
     domain: u32,
+    /// Whether it sent data.
+    #[serde(default = "yes")]
+    data: bool,
     sessions: Vec<SavedSession>,
     /// sFlow's sources of samples, each with its number.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     sources: Vec<(u64, ExporterSource)>,
+}
+
+/// Agents up to 0.1.0 do not say whether an exporter sent data.
+fn yes() -> bool {
+    true
 }
 
 /// State of one session.
@@ -88,22 +125,20 @@ struct SavedRate {
 }
 
 impl Exporters {
-    /// Templates, sampling rates, sequence numbers and uptimes of all exporters, as JSON; the most recently heard
-    /// exporter first.
-    pub fn save(&self) -> Vec<u8> {
+    /// Templates, sampling rates, sequence numbers and uptimes of all exporters; those that sent most first, and of these
+    /// the most recently heard.
+    pub fn save(&self) -> Saved {
         let mut exporters: Vec<&Exporter> = self.iter().collect();
-        exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
-        let saved = Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() };
-        // Every value in it can be written as JSON.
-        serde_json::to_vec(&saved).unwrap_or_default()
+        exporters.sort_by_key(|exporter| std::cmp::Reverse((exporter.standing(), exporter.heard_ms)));
+        Saved { form: FORM.to_owned(), exporters: exporters.into_iter().map(SavedExporter::of).collect() }
     }
 
-    /// Restores the output of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
+    /// Restores the JSON of [`Exporters::save`] within this decoder's limits: of too many exporters, it keeps the
     /// most recently heard. If a session is already known, such as from another worker's state, the more recently heard
     /// one is kept, and of equally recent ones the one restored last.
     ///
     /// # Errors
-    /// If `saved` is not an output of `save`; the decoder is then unchanged.
+    /// If `saved` is not the JSON of a saved state; the decoder is then unchanged.
     pub fn restore(&mut self, saved: &[u8], limits: &DecodeLimits) -> anyhow::Result<()> {
         let saved: Saved = serde_json::from_slice(saved).context("the saved state of exporters cannot be read")?;
         ensure!(saved.form == FORM, "the saved state of exporters has the format {:?}, not {FORM:?}", saved.form);
@@ -112,11 +147,12 @@ impl Exporters {
             .into_iter()
             .map(|exporter| exporter.restored(limits))
             .collect::<anyhow::Result<Vec<Exporter>>>()?;
-        exporters.sort_by_key(|exporter| std::cmp::Reverse(exporter.heard_ms));
+        exporters.sort_by_key(|exporter| std::cmp::Reverse((exporter.had_data, exporter.heard_ms)));
         self.is_unsure |= exporters.len() > limits.exporters;
         for restored in exporters.into_iter().take(limits.exporters) {
             let exporter = self.get(&restored.info, limits);
             exporter.is_known = true;
+            exporter.had_data |= restored.had_data;
             exporter.heard_ms = exporter.heard_ms.max(restored.heard_ms);
             exporter.talks.splice(..0, restored.talks);
             // The most recently heard sessions first, each once; of equally recent ones, the one restored last.
@@ -136,6 +172,9 @@ impl Exporters {
                 }
             }
         }
+        (0..self.slots.len()).for_each(|slot| self.bound_options(slot, limits));
+        self.fields = self.slots.iter().map(Exporter::template_fields).sum();
+        self.bound_templates(0, limits);
         Ok(())
     }
 }
@@ -156,6 +195,7 @@ impl SavedExporter {
             agent: (info.protocol == Protocol::Sflow).then(|| packet::readable(&info.agent)),
             protocol: info.protocol.name().to_owned(),
             domain: info.domain,
+            data: exporter.has_data(),
             sessions,
             sources,
         }
@@ -166,7 +206,7 @@ impl SavedExporter {
         let protocol = protocol.with_context(|| format!("the saved protocol {:?} is unknown", self.protocol))?;
         let agent = self.agent.map_or(Address::default(), packet::address);
         let info = ExporterInfo { address: packet::address(self.address), agent, protocol, domain: self.domain };
-        let mut exporter = Exporter::new(info);
+        let mut exporter = Exporter { had_data: self.data, ..Exporter::new(info) };
         for session in self.sessions.into_iter().take(limits.sessions) {
             let templates =
                 session.templates_of.and_then(|at| exporter.talks.get(at)).map(|talk| talk.templates.clone());

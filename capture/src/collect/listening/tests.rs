@@ -397,6 +397,13 @@ fn routes_leave_flows_in_their_interval_and_an_early_hand_over_is_counted() {
     }
 }
 
+/// More sFlow agents than a collector keeps, which send counters of an interface.
+fn many_agents() -> Vec<(u8, Vec<u8>)> {
+    let counters = [&[2, 108, 1, 5, 1, 1, 88][..], &[7; 22]].concat();
+    let of = |agent: u32| words(&[&[5, 1, 0xcb00_0000 | agent, 0, 1, 90_000, 1][..], &counters].concat());
+    (0..4200_u32).map(|agent| (2 + (agent % 250) as u8, of(agent))).collect()
+}
+
 #[test]
 fn what_a_forgotten_exporter_sent_is_reported_once() {
     let mut collector = Collector::start();
@@ -412,15 +419,9 @@ fn what_a_forgotten_exporter_sent_is_reported_once() {
     let refused = |number| ipfix(number, 77, &[0; 4]);
     collector.hear(&[(1, template.clone()), (1, record(0)), (1, refused(1))]);
     assert_eq!(sums(collector.pass(11)), [(4, 1, 1, 1)]);
-    // One more of each, then more observation domains than the number of exporters that a collector keeps.
+    // One more of each, then more exporters that send data than a collector keeps.
     collector.hear(&[(1, record(1)), (1, refused(2))]);
-    let mut strangers = Vec::new();
-    for domain in 1000..1000 + 4200_u32 {
-        let mut message = template.clone();
-        message[12..16].copy_from_slice(&domain.to_be_bytes());
-        strangers.push((2, message));
-    }
-    collector.hear(&strangers);
+    collector.hear(&many_agents());
     assert_eq!(sums(collector.pass(10)), [(0, 1, 1, 1)], "of nobody that is still known");
     collector.hear(&[(1, template.clone()), (1, record(2))]);
     assert_eq!(sums(collector.pass(10)), [(4, 1, 1, 0)]);
@@ -430,13 +431,7 @@ fn what_a_forgotten_exporter_sent_is_reported_once() {
 fn losses_of_an_exporter_that_was_forgotten_since_are_reported() {
     let mut collector = Collector::start();
     collector.hear(&[(1, v5(1, 0)), (1, v5(1, 41))]);
-    let mut strangers = Vec::new();
-    for domain in 1000..1000 + 4200_u32 {
-        let mut message = ipfix(0, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat());
-        message[12..16].copy_from_slice(&domain.to_be_bytes());
-        strangers.push((2, message));
-    }
-    collector.hear(&strangers);
+    collector.hear(&many_agents());
     let lost: u64 = collector.pass(11).iter().map(|exporter| exporter.lost).sum();
     assert_eq!((lost, collector.listening.finish().unwrap().counts.losses.lost), (40, 40));
 }
@@ -466,4 +461,52 @@ fn sets_wait_for_their_template_though_the_clock_is_set_as_that_comes() {
     collector.hear(&[(1, ipfix(1, 2, &[300, 4, 8, 4, 12, 4, 1, 4, 2, 4].map(u16::to_be_bytes).concat()))]);
     let outcome = collector.listening.finish().unwrap();
     assert_eq!((outcome.counts.records, outcome.counts.of(Refusal::UnknownTemplate)), (1, 0));
+}
+
+#[test]
+fn a_disk_that_hangs_does_not_keep_a_collector_from_receiving() {
+    let mut collector = Collector::start();
+    let pipe = collector._folder.path().join("test-exporters-0.new");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let reader = pipe.clone();
+    // If the collector saves its state itself, it waits until somebody reads the pipe.
+    let (done, ended) = crossbeam_channel::bounded::<()>(1);
+    let rescue = std::thread::spawn(move || {
+        let rescued = ended.recv_timeout(Duration::from_secs(10)).is_err();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut std::fs::File::open(reader).unwrap(), &mut text).unwrap();
+        (rescued, text)
+    });
+    collector.hear(&[(1, v5(1, 0))]);
+    assert_eq!(collector.pass(11).len(), 1);
+    collector.hear(&[(1, v5(2, 1))]);
+    assert_eq!(collector.pass(10)[0].records, 2);
+    done.send(()).unwrap();
+    let (rescued, text) = rescue.join().unwrap();
+    assert!(!rescued, "it waited for the disk");
+    assert!(text.contains("192.0.2.1"), "{text}");
+}
+
+#[test]
+fn exporters_that_never_sent_data_are_reported_one_by_one_up_to_a_bound() {
+    let mut collector = Collector::start();
+    let refused = |number: u32, domain: u32| {
+        let mut message = ipfix(number, 77, &[0; 4]);
+        message[12..16].copy_from_slice(&domain.to_be_bytes());
+        message
+    };
+    for round in 1..3 {
+        let all: Vec<(u8, Vec<u8>)> = (0..200_u8).map(|last| (last, refused(round, u32::from(last)))).collect();
+        collector.hear(&all);
+        let told = collector.pass(11);
+        let causes: u64 = told.iter().map(|exporter| exporter.refused["unknown_set"]).sum();
+        assert_eq!((told.len(), causes), (65, 200));
+    }
+    // One that begins to send data is reported by itself, and nothing twice.
+    collector.hear(&[(199, v5(1, 0)), (199, refused(3, 199))]);
+    let told = collector.pass(11);
+    let of: Vec<(usize, u64, usize)> =
+        told.iter().map(|exporter| (exporter.addr.len(), exporter.records, exporter.refused.len())).collect();
+    assert_eq!(of, [(4, 1, 0), (0, 0, 1)]);
 }
