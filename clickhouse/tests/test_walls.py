@@ -294,6 +294,38 @@ def test_behind_the_walls(tmp_path: Path, user: str, readable_python: str) -> No
     assert {path.name for path in outside.iterdir()} == {"secret"}
 
 
+#: Loads the engine behind the walls with an environment that stands elsewhere in memory, and what follows it is no
+#: auxiliary vector, as after some changes of variables.
+LOADS = """
+import ctypes, os, pathlib, sys
+from weir_clickhouse import walls
+data = pathlib.Path(sys.argv[1])
+walls.raise_walls([data])
+os.chdir(data)
+moved, text = (ctypes.c_uint64 * 8)(), ctypes.create_string_buffer(b"TMPDIR=" + bytes(data))
+moved[0], moved[2], moved[3] = ctypes.addressof(text), 33, 2
+ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ").value = ctypes.addressof(moved)
+with walls.own_vector_readable():
+    import chdb
+try:
+    open("/proc/self/auxv", "rb")
+except OSError:
+    print("loaded, and closed again")
+"""
+
+
+def test_the_engine_is_loaded_wherever_the_environment_stands(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    opened(tmp_path)
+    tmp_path.chmod(0o777)
+    environment = os.environ | {"PYTHONPATH": str(WALLS.parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, str(tmp_path)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "loaded, and closed again\n"), done.stderr
+
+
 @pytest.fixture
 def readable_python() -> str:
     """An interpreter that every user may run; the walls need no library."""

@@ -212,7 +212,9 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     os.environ["TMPDIR"] = str(own)
 
     from weir_clickhouse.audit import Audit, AuditBusy
-    from weir_clickhouse.engine import Engine, EngineBusy
+
+    with walls.own_vector_readable():
+        from weir_clickhouse.engine import Engine, EngineBusy
     from weir_clickhouse.errors import ServerError
     from weir_clickhouse.front import Front
     from weir_clickhouse.server import Server

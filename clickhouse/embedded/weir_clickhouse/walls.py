@@ -21,7 +21,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _CAP_LAST = 38, 24, 63
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 #: Landlock's system calls have the same numbers on all architectures.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -69,7 +70,7 @@ _SYSTEM = (
     "/sys/kernel/mm",
 )
 #: Of itself: neither its memory nor its environment, nor those of its threads.
-_OWN = ("cgroup", "fd", "io", "limits", "maps", "mountinfo", "mounts", "sched", "schedstat", "stat", "statm", "status")
+_OWN = ("auxv", "cgroup", "fd", "io", "limits", "maps", "mountinfo", "mounts", "sched", "schedstat", "stat", "statm", "status")
 _LIBRARIES = ("/usr/lib", "/lib", "/lib64", "/usr/local/lib", "/etc/ld.so.cache")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 
@@ -313,6 +314,21 @@ def _drop_capabilities() -> None:
 
 
 # ---- files ----
+
+
+@contextmanager
+def own_vector_readable() -> Iterator[None]:
+    """Let this process read its auxiliary vector, as the engine's library does while it is loaded.
+
+    A process that changed its user may not. The library then takes what follows the environment in memory for the
+    vector, and crashes if the environment has been moved there.
+    """
+    before = _LIBC.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        _LIBC.prctl(_PR_SET_DUMPABLE, before, 0, 0, 0)
 
 
 def _landlock(data: Iterable[Path], code: Iterable[Path]) -> int:
