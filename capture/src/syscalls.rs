@@ -1,6 +1,6 @@
-//! The system calls that a collector may make once its ports are open. The kernel answers any other one with ENOSYS
-//! (seccomp, `man 2 seccomp`): code that a stranger's data took over could neither start a program, nor capture packets,
-//! nor trace processes, mount, load modules or write executable memory.
+//! The system calls that a collector may make once its ports are open, and an agent once its sources are. The kernel
+//! answers any other one with ENOSYS (seccomp, `man 2 seccomp`): code that a stranger's data took over could neither
+//! start a program, nor open another source, nor trace processes, mount, load modules or write executable memory.
 
 use anyhow::Context as _;
 use seccompiler::{
@@ -22,6 +22,8 @@ const OF_ANY_PROGRAM: &[i64] = &[
     libc::SYS_restart_syscall,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
+    // Workers keep to their processors.
+    libc::SYS_sched_setaffinity,
     // ZeroMQ asks for its threads' scheduling, and sets it again.
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
@@ -144,18 +146,21 @@ const OLDER: &[i64] = &[];
 /// Network sockets, local ones (the resolver's), and netlink (with which the resolver lists addresses).
 const FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
-/// Restricts the calling thread, and threads that it starts later, to these calls for good. The thread must have given
-/// up new privileges before (see [`crate::privileges::keep_only`]).
-///
-/// # Errors
-/// If the kernel or the architecture has no such filters.
-pub fn restrict() -> anyhow::Result<()> {
-    let what = "cannot restrict system calls";
-    seccompiler::apply_filter(&program().context(what)?).context(what)
+/// Calls that reading an XDP program's maps takes besides.
+pub const OF_XDP: &[i64] = &[libc::SYS_bpf];
+
+/// Restricts the calling thread, and threads that it starts later, to these calls and `more` for good; where the kernel
+/// or the architecture has no such filters, says so. The thread must have given up new privileges before (see
+/// [`crate::privileges::keep_only`]).
+pub fn restrict(more: &[i64]) {
+    let done = program(more).and_then(|program| Ok(seccompiler::apply_filter(&program)?));
+    if let Err(error) = done.context("cannot restrict system calls") {
+        tracing::warn!("{error:#}: this process runs without that protection");
+    }
 }
 
-fn program() -> anyhow::Result<BpfProgram> {
-    let plain = [OF_ANY_PROGRAM, OF_FILES, OF_SOCKETS, OLDER].concat();
+fn program(more: &[i64]) -> anyhow::Result<BpfProgram> {
+    let plain = [OF_ANY_PROGRAM, OF_FILES, OF_SOCKETS, OLDER, more].concat();
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.into_iter().map(|call| (call, Vec::new())).collect();
     let masked = |argument, mask: libc::c_int, value: libc::c_int| {
         let (mask, value) = (u64::from(mask as u32), u64::from(value as u32));
@@ -206,7 +211,7 @@ mod tests {
         let outcome = std::thread::spawn(move || {
             let before = (calls()[..2].to_vec(), program().unwrap());
             crate::privileges::keep_only(&[]).unwrap();
-            restrict().unwrap();
+            restrict(&[]);
             let thread = std::thread::spawn(calls).join().unwrap();
             (before, calls(), thread, program().is_err(), std::fs::read("/proc/self/status").is_ok())
         })

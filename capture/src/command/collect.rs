@@ -127,9 +127,7 @@ pub fn collect(args: &CollectArgs) -> Result<Exit, Failure> {
     }
     // Threads inherit both from this one.
     privileges::keep_only(&[])?;
-    if let Err(error) = syscalls::restrict() {
-        tracing::warn!("{error:#}: the collector runs without this protection");
-    }
+    syscalls::restrict(&[]);
     let mut hangups = Signals::new([SIGHUP])?;
     let states = States::open(&config.state_dir, &config.probe).map_err(Failure::start)?;
     let filters = Arc::new(FilterSets::compile(&config.filters).map_err(Failure::start)?);

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// Examples and notes.
@@ -23,7 +23,7 @@ new credentials within seconds, without a restart; meanwhile its records wait in
 pub struct EnrolArgs {
     /// The bundle; `-`: standard input
     pub bundle: PathBuf,
-    /// Where to keep it, readable for its owner alone; the agent's configuration names it as kafka.credentials
+    /// Where to keep it, for the owner of that folder alone; the agent's configuration names it as kafka.credentials
     #[arg(long, value_name = "FILE", default_value = DEFAULT_PATH)]
     pub to: PathBuf,
     /// Do not try to log in to Kafka
@@ -67,16 +67,47 @@ fn read(bundle: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Replaces a file in one step, so that a running agent never sees half of it.
+/// Replaces a file in one step, so that a running agent never sees half of it; it belongs to the owner of its folder.
 fn write(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let context = || format!("cannot write {}", path.display());
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.exists() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).with_context(context)?;
     }
     let new = path.with_extension("new");
     // A file that an interrupted command left might have other rights.
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).with_context(context)?;
+    // An agent that runs as a user of its own must be able to read it.
+    let owner = fs::metadata(folder).with_context(context)?;
+    if owner.uid() != file.metadata().with_context(context)?.uid() {
+        fchown(&file, Some(owner.uid()), Some(owner.gid())).with_context(context)?;
+    }
     file.write_all(content).and_then(|()| file.sync_all()).with_context(context)?;
     fs::rename(&new, path).with_context(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
+    #[test]
+    fn credentials_belong_to_the_owner_of_their_folder_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inner/credentials.toml");
+        write(&path, b"first").unwrap();
+        // Only root can give files away.
+        let root = fs::metadata(folder.path()).unwrap().uid() == 0;
+        if root {
+            chown(path.parent().unwrap(), Some(12_345), Some(12_346)).unwrap();
+        }
+        fs::write(path.with_extension("new"), b"left by an interrupted command").unwrap();
+        write(&path, b"second").unwrap();
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!((fs::read(&path).unwrap(), found.permissions().mode() & 0o777), (b"second".to_vec(), 0o600));
+        if root {
+            assert_eq!((found.uid(), found.gid()), (12_345, 12_346));
+        }
+    }
 }

@@ -17,7 +17,7 @@ pub struct Instead {
     #[arg(long, value_name = "HOST:PORT")]
     pub brokers: Option<String>,
     /// File of the credentials for Kafka, with its brokers [default: that of the configuration, else none with --brokers,
-    /// else /etc/weir-probe/credentials.toml if it exists]
+    /// else /var/lib/weir-probe/credentials.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub credentials: Option<PathBuf>,
     /// Length of the intervals: 1s, 2s, 5s, 10s, 15s or 30s [default: that of the configuration, else 10s]

@@ -26,9 +26,9 @@ use crate::source::interface::InterfaceCounters;
 use crate::source::live::{Closed, Device, Live, Opened, placement};
 use crate::source::netns;
 use crate::source::offload::Offloads;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, syscalls};
 use anyhow::{Context as _, anyhow};
-use caps::Capability;
+use caps::{Capability, CapsHashSet};
 use clap::Args;
 use crossbeam_channel::Sender;
 use signal_hook::consts::SIGHUP;
@@ -120,6 +120,7 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
     // Threads inherit capabilities from their parent, so the workers' parent enters the namespace while it still may.
     let starter = Starter::new(&config.source.netns, kept.clone())?;
     let kept = privileges::keep_only(&kept)?;
+    syscalls::restrict(calls_with(&kept));
     let asked = Asked::listen()?;
     let mut hangups = Signals::new([SIGHUP])?;
     let listed: Vec<String> = kept.iter().map(ToString::to_string).collect();
@@ -238,13 +239,18 @@ struct Starter {
     thread: JoinHandle<anyhow::Result<Vec<CaptureWorker>>>,
 }
 
+/// System calls that a process with these capabilities needs besides those of any agent.
+fn calls_with(kept: &CapsHashSet) -> &'static [i64] {
+    if kept.contains(&Capability::CAP_BPF) { syscalls::OF_XDP } else { &[] }
+}
+
 impl Starter {
     fn new(netns: &str, kept: Vec<Capability>) -> io::Result<Starter> {
         let (parts, receiver) = crossbeam_channel::bounded::<Parts>(1);
         let netns = netns.to_owned();
         let thread = std::thread::Builder::new().name("starter".to_owned()).spawn(move || {
             netns::enter(&netns)?.stay();
-            privileges::keep_only(&kept)?;
+            syscalls::restrict(calls_with(&privileges::keep_only(&kept)?));
             let Ok(parts) = receiver.recv() else { return Ok(Vec::new()) };
             parts.into_iter().map(|(ring, sink, options)| capture::start(ring, sink, options)).collect()
         })?;

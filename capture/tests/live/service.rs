@@ -41,7 +41,8 @@ fn start(folder: &Path) -> Agent {
     Agent::spawn(command)
 }
 
-/// Checks every thread of a process: it has no more than these capabilities and cannot gain any.
+/// Checks every thread of a process: it has no more than these capabilities, cannot gain any, and may not make every
+/// system call.
 fn assert_confined(pid: u32, allowed: u64) {
     for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
         let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
@@ -51,6 +52,7 @@ fn assert_confined(pid: u32, allowed: u64) {
             assert_eq!(held & !allowed, 0, "{} {set} {held:x}", field("Name:"));
         }
         assert_eq!(field("NoNewPrivs:"), "1", "{}", field("Name:"));
+        assert_eq!(field("Seccomp:"), "2", "{}: not every system call", field("Name:"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Where `weir-probe enrol` keeps the credentials unless told otherwise.
-pub const DEFAULT_PATH: &str = "/etc/weir-probe/credentials.toml";
+pub const DEFAULT_PATH: &str = "/var/lib/weir-probe/credentials.toml";
 
 /// Address, name and secret: a password (SCRAM-SHA-512 over TLS), or a certificate with its key.
 #[derive(Clone, Deserialize)]
