@@ -271,8 +271,18 @@ def test_a_stranger_fills_neither_memory_nor_the_audit(audit: Audit, clock: list
     assert sum(one["count"] for one in logins) == 10_000
     assert max(len(one["text"]["names"]) for one in logins) <= 21
     refused = _entries(audit.folder, "refused")
-    assert len(refused) == 601
+    assert len(refused) == 61
     assert sum(one.get("count", 1) for one in refused) == 5000
+
+
+def test_refused_statements_fill_no_disk(own_server: Begin) -> None:
+    """Control characters take six octets each in the file."""
+    server = own_server()
+    for _ in range(150):
+        assert server.ask("BOGUS '" + "\x01" * 4000 + "'", user="analyst").code
+    folder = _folder(server)
+    assert sum(path.stat().st_size for path in folder.glob("*.jsonl")) < 150 * 4000
+    assert len(_entries(folder, "refused")) <= 60
 
 
 def test_a_minute_has_one_entry_for_a_writer(audit: Audit, clock: list[float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import os
@@ -167,6 +168,67 @@ def test_old_days_go_and_the_rest_stays_verifiable(stack: Stack, writer: Writer)
     assert len(list(audit.expire(stack, now + 500 * 86_400))) == 1
     chain.path(stack.audit, days[3]).write_bytes(b"".join(_last_file(stack).read_bytes().splitlines(keepends=True)[1:]))
     assert audit.verify(stack)[0].breaks[0].number == 19
+
+
+def test_days_that_the_store_gave_the_names_of_old_ones_stay(stack: Stack, writer: Writer) -> None:
+    audit.follow(stack)
+    for number, day in enumerate(chain.days(stack.audit)[:-1], 1):
+        chain.path(stack.audit, day).rename(chain.path(stack.audit, f"2020-01-0{number}"))
+    days = chain.days(stack.audit)
+    with pytest.raises(WeirError, match="no file is deleted"):
+        list(audit.expire(stack, time.time()))
+    assert chain.days(stack.audit) == days
+    assert "stands in the file of an earlier day: 2020-01-01" in str(audit.verify(stack)[0].breaks[0])
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        '{"entries":[1],"proof":"\\ud800"}',
+        '{"entries":' + "[" * 5000 + "]" * 5000 + ',"proof":""}',
+        '{"entries":[' + "9" * 5000 + '],"proof":""}',
+    ],
+    ids=["a half character", "a deep list", "a huge number"],
+)
+def test_nothing_that_the_store_writes_ends_the_noting(stack: Stack, writer: Writer, detail: str) -> None:
+    audit.follow(stack)
+    head = f'"kind":"action","number":25,"previous":"{writer.previous}","time":"{TODAY:%Y-%m-%dT%H:%M:%S}.000Z"'
+    entry = f'{{"action":"erase","detail":{detail},{head}}}'
+    own = hashlib.sha256(entry.encode()).hexdigest()
+    with _last_file(stack).open("a") as file:
+        file.write(f'{{"entry":{entry},"hash":"{own}","text":null}}\n')
+    audit.follow(stack)
+    audit.verify(stack)
+    stopping = threading.Event()
+    thread = threading.Thread(target=audit.keep_noting, args=(stack, stopping))
+    thread.start()
+    time.sleep(0.3)
+    assert thread.is_alive()
+    stopping.set()
+    thread.join(10)
+
+
+def test_a_pipe_or_a_link_among_the_files_is_a_break(stack: Stack, writer: Writer) -> None:
+    audit.follow(stack)
+    os.mkfifo(chain.path(stack.audit, "2999-12-31"))
+    assert audit.follow(stack).breaks
+    assert audit.verify(stack)[0].breaks
+    chain.path(stack.audit, "2999-12-31").unlink()
+    # An erasure follows no link, and writes over nothing but the line that it read.
+    victim = stack.home / "victim"
+    entries = [one for one in chain.entries(stack.audit) if one.text is not None]
+    file = chain.path(stack.audit, entries[0].place.day)
+    moved = file.rename(file.with_suffix(".moved"))
+    victim.write_bytes(moved.read_bytes())
+    file.symlink_to(victim)
+    before = victim.read_bytes()
+    with pytest.raises(OSError, match="symbolic links"):
+        chain.erase(stack.audit, entries[0])
+    file.unlink()
+    file.write_bytes(b"X" + before[1:])
+    with pytest.raises(OSError, match="is not where it was read"):
+        chain.erase(stack.audit, entries[0])
+    assert (victim.read_bytes(), file.read_bytes()) == (before, b"X" + before[1:])
 
 
 def test_nothing_is_deleted_from_a_broken_audit(stack: Stack, writer: Writer) -> None:

@@ -175,11 +175,13 @@ def expire(stack: Stack, now: float) -> Iterator[str]:
     if not old:
         return
     with _alone(stack) as heads:
+        # Only what was noted may go: the store could give other days the names of old ones.
+        found = chain.walk(stack.audit, heads.begin, heads.expected(), _prover(stack))
+        noted = {day: head for day, head in heads.days.items() if day <= old[-1]}
         first = next(chain.entries(stack.audit, chain.Place(kept[len(old)], 0, 0, "")), None)
-        before = [head for day, head in sorted(heads.days.items()) if day <= old[-1]]
-        if first is None or (before and (first.place.number - 1, first.place.previous) != before[-1]):
+        if found.breaks or first is None or {day: found.days.get(day) for day in old} != noted:
             raise WeirError(
-                "the audit is broken between its old days and the rest: no file is deleted",
+                "the audit's old days are not those that were noted: no file is deleted",
                 hint="weir audit verify says where",
                 status=1,
             )
@@ -205,6 +207,9 @@ def keep_noting(stack: Stack, stopping: threading.Event) -> None:
                 _NOTED.set(found.last.place.number)
         except WeirError as error:
             trouble = str(error)
+        except Exception as error:  # the store wrote what is read here: nothing in it may end this thread
+            trouble = f"{type(error).__name__}: {error}"
+            _BROKEN.set(1)
         if trouble and trouble != said:
             print(f"{_now()} the audit: {trouble}; 'weir audit verify' says more", flush=True)
         said = trouble
@@ -275,7 +280,7 @@ def _prover(stack: Stack) -> Callable[[Mapping[str, Any]], bool]:
 
     def proven(detail: Mapping[str, Any]) -> bool:
         said = {key: value for key, value in detail.items() if key != "proof"}
-        return hmac.compare_digest(str(detail.get("proof")).encode(), _proof(stack, said).encode())
+        return hmac.compare_digest(str(detail.get("proof")).encode(errors="replace"), _proof(stack, said).encode())
 
     return proven
 

@@ -23,7 +23,7 @@ from . import allowed
 from .allowed import Allowed, Vocabulary
 from .errors import ServerError
 from .quotas import RESOURCES, Quota
-from .refusals import FIXED_SETTINGS, VALUES_SETTINGS, refuse_settings
+from .refusals import FIXED_SETTINGS, VALUES_SETTINGS, refuse_settings, settings_clauses
 from .statement import Statement
 
 #: Rights of an administrator of the embedded engine: all except opening the machine's files, reaching other machines and
@@ -41,6 +41,8 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 #: The setting of ClickHouse that bounds how many statements of one user run at once. The embedded engine knows one user
 #: for all, so the front counts itself.
 AT_ONCE = "max_concurrent_queries_for_user"
+#: Settings by which a statement learns how many rows it would read.
+_TELLS = frozenset(["max_rows_to_read", "max_bytes_to_read", "read_overflow_mode"])
 
 #: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
 #: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
@@ -88,6 +90,16 @@ HIDDEN_SYSTEM_TABLES = (
 
 class AccessError(ValueError):
     """access.yaml is wrong; the message names the place."""
+
+
+def _explains(statement: Statement) -> bool:
+    """Whether a statement, or a subquery of it, asks how it would be executed."""
+    items = statement.items
+    return any(
+        (token.is_word("EXPLAIN") and (not at or items[at - 1].is_symbol("(")))
+        or (token.is_name and token.value.lower() == "viewexplain")
+        for at, token in enumerate(items)
+    )
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,13 @@ class Role:
             raise ServerError(497, f"Not enough privileges: the role {self.name} may not {word}")
         self.allowed.check_functions(self.name, statement, params, known)
         self.allowed.check_settings(self._group, statement, self.limits if self.readonly else {}, known)
+        if self.rows:
+            # The engine prunes by keys before it filters rows: what it would read tells of rows that are not the reader's.
+            if _explains(statement):
+                raise ServerError(497, f"Not enough privileges: the role {self.name} may not EXPLAIN")
+            for name in settings_clauses(statement, known.settings):
+                if name in _TELLS:
+                    raise allowed.fixed(name)
 
     @property
     def _group(self) -> str:
@@ -170,6 +189,8 @@ class Role:
         """
         out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items() if name != AT_ONCE}
         for name, value in asked.items():
+            if self.rows and name in _TELLS:
+                raise allowed.fixed(name)
             if not self.is_admin:
                 without_effect = current.get(name) == value and name not in out
                 if value in ("1", "2") and self.readonly if name == "readonly" else without_effect:

@@ -32,10 +32,10 @@ from .statement import Statement
 #: The user who speaks for persons: the others' headers that name one are ignored.
 SPEAKS_FOR_OTHERS = "dashboard"
 PERSON, PERSON_ADDRESS = "X-Weir-Person", "X-Weir-Person-Address"
-#: Octets kept of a statement, and of its parameters; characters kept of a name.
-_STATEMENT, _PARAMETERS, _NAME = 4096, 2048, 128
-#: Refused statements a minute and user with an entry of their own; further ones are counted.
-_REFUSED = 600
+#: Octets kept of a statement; characters kept of a name.
+_STATEMENT, _NAME = 4096, 128
+#: Refused statements a minute and user with an entry of their own, and octets kept of each; further ones are counted.
+_REFUSED, _REFUSED_STATEMENT = 60, 512
 #: Users with their addresses, or addresses, that one minute tells apart; and names or tables of each. All others count as one.
 _MOST, _NAMES = 1000, 20
 #: Entries that wait while none can be written.
@@ -222,7 +222,8 @@ class Audit:
             if self._cut is not None:
                 os.ftruncate(self._file, self._cut)
                 self._cut = None
-            self._open(time.strftime("%Y-%m-%d", time.gmtime(self._clock())))
+            # Never before the day of the entry, should the clock be set back meanwhile.
+            self._open(max(time.strftime("%Y-%m-%d", time.gmtime(self._clock())), str(fields["time"])[:10]))
             entry = {**fields, "kind": kind, "number": self._number + 1, "previous": self._previous}
             if self._torn:
                 entry["torn"] = {key: self._torn[key] for key in ("octets", "sha256")}
@@ -386,22 +387,23 @@ class Asked:
             answer["milliseconds"] = int((time.monotonic() - self._begun) * 1000)
             self._audit._sure("answer", {"of": self._number, **answer})
         elif self._audit.may_refuse(self._user.name):
-            self._audit._sure("refused", {**self._fields, "code": code}, self._text())
+            self._audit._sure("refused", {**self._fields, "code": code}, self._text(_REFUSED_STATEMENT))
 
-    def _text(self) -> dict[str, Any]:
-        """The statement, its parameters, and the addresses that they name."""
+    def _text(self, most: int = _STATEMENT) -> dict[str, Any]:
+        """The statement, its parameters, and the addresses that they name; `most` octets of it are kept, and of parameters at
+        most half of that."""
         if self._statement is not None:
             whole = self._statement.text
         else:
             whole = self._params.get("query", "").encode(errors="surrogateescape") + bytes(self._heard)
-        out: dict[str, Any] = {"statement": whole[:_STATEMENT].decode(errors="replace")}
-        if len(whole) > _STATEMENT:
+        out: dict[str, Any] = {"statement": whole[:most].decode(errors="replace")}
+        if len(whole) > most:
             out |= {"statement_octets": len(whole), "statement_sha256": hashlib.sha256(whole).hexdigest()}
         everything = whole
         if self._named:
             given = "\n".join(f"{name}={value}" for name, value in self._named.items()).encode(errors="surrogateescape")
             everything += b"\n" + given
-            out["parameters"] = given[:_PARAMETERS].decode(errors="replace")
+            out["parameters"] = given[: most // 2].decode(errors="replace")
         for name, value in (("agent", self._header("User-Agent")), ("query_id", self._params.get("query_id"))):
             if value:
                 out[name] = value[:_NAME].encode(errors="replace").decode()

@@ -10,6 +10,7 @@ This module needs Python's standard library alone, because the command `weir` re
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import ipaddress
 import itertools
@@ -17,6 +18,7 @@ import json
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -137,6 +139,8 @@ def parsed(raw: bytes, day: str, start: int) -> Entry | None:
         place = Place(day, start, entry["number"], entry["previous"])
         if not isinstance(place.number, int) or not isinstance(place.previous, str) or not isinstance(own, str):
             return None
+        if not 0 < place.number < 1 << 63:
+            return None
         if not (text is None or isinstance(text, dict)):
             return None
         if not isinstance(entry["kind"], str) or not isinstance(entry["time"], str):
@@ -163,7 +167,12 @@ def lines(folder: Path, begin: Place | None = None) -> Iterator[tuple[str, int, 
         if begin is not None and day < begin.day:
             continue
         start = begin.start if begin is not None and day == begin.day else 0
-        with path(folder, day).open("rb") as file:
+        descriptor = os.open(path(folder, day), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                # A pipe would hold the reader up.
+                yield day, start, b"no regular file\n"
+                continue
             file.seek(start)
             while raw := file.readline(LONGEST):
                 yield day, start, raw
@@ -216,13 +225,18 @@ def walk(
                     number, previous = at.number, at.previous
             torn = None
         _follow(found, one, number, previous)
-        _content(found, one, raw)
+        try:
+            _content(found, one, raw)
+            permitted |= _permits(one, proven)
+        except (ValueError, TypeError, RecursionError) as error:
+            found.broken(at.number, f"cannot be read: {type(error).__name__}")
+        if one.entry["time"][:10] > day:
+            found.broken(at.number, f"stands in the file of an earlier day: {day}.jsonl")
         if expected.get(at.number, one.hash) != one.hash:
             found.broken(at.number, "was replaced: its hash was noted elsewhere, and is another")
         if one.erased:
             erased.add(at.number)
             found.erased += 1
-        permitted |= _permits(one, proven)
         number, previous = at.number + 1, one.hash
         found.entries += 1
         found.first = found.first or at
@@ -279,13 +293,20 @@ def _permits(one: Entry, proven: Callable[[Mapping[str, Any]], bool]) -> set[int
 def erase(folder: Path, one: Entry) -> None:
     """Overwrite the text of an entry in its file; the line keeps its length, so that entries can be added meanwhile.
 
-    First add an entry with the action `erase` that names its number, else `walk` finds a break. Raises OSError.
+    First add an entry with the action `erase` that names its number, else `walk` finds a break. Raises OSError, also if
+    the line is another one by now.
     """
     head = _head(one.entry, one.hash)
     rest = one.size - len(head)
-    with path(folder, one.place.day).open("r+b", buffering=0) as file:
-        os.pwrite(file.fileno(), b"null" + b" " * (rest - 6) + b"}\n", one.place.start + len(head))
-        os.fsync(file.fileno())
+    # The store may have put a link there.
+    descriptor = os.open(path(folder, one.place.day), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.pread(descriptor, one.size, one.place.start) != line(one.entry, one.text)[0]:
+            raise OSError(errno.ESTALE, f"entry {one.place.number} is not where it was read")
+        os.pwrite(descriptor, b"null" + b" " * (rest - 6) + b"}\n", one.place.start + len(head))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def named(text: bytes, most: int = ADDRESSES) -> tuple[list[str], bool]:
