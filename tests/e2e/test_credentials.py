@@ -33,6 +33,7 @@ from confluent_kafka.admin import (
 from harness import AGENT, RunningStack, collector, eventually, free_ports, run
 from router_messages import netflow5
 from weir import credentials, kafka
+from weir import stack as stacks
 from weir.authority import issue
 from weir.certificates import Certificates
 from weir.services import REAUTHENTICATION_S, limit_probes
@@ -281,7 +282,7 @@ def test_a_bundle_that_kafka_does_not_accept_is_not_kept(stack: RunningStack, tm
         assert not to.exists()
     done = enrol(good)
     assert (done.status, to.read_text(), to.stat().st_mode & 0o777) == (0, good, 0o600), done.err
-    # Once taken, nothing is left of them in Kafka: neither password nor rights.
-    credentials.revoke(stack.stack, "fresh")
+    # Once removed, a probe has nothing left in Kafka: neither password nor rights.
+    stacks.retire(stack.stack, "fresh")
     assert not credentials.has(stack.stack, "fresh")
     assert enrol(good).status == 2

@@ -8,7 +8,6 @@ import java.util.EnumSet;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.flink.connector.kafka.source.KafkaSource;
-import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 
 /** The unparsed messages of all probes' topics. */
 public final class Messages {
@@ -33,7 +32,7 @@ public final class Messages {
         .setProperties(brokers.properties())
         .setGroupId(group)
         .setTopicPattern(topics(kinds, probes))
-        .setStartingOffsets(offsets(start))
+        .setStartingOffsets(new StartOffsets(start))
         .setDeserializer(new RawMessageDeserializer())
         .setProperty("client.id.prefix", group)
         .setProperty("partition.discovery.interval.ms", Long.toString(discovery.toMillis()))
@@ -54,16 +53,5 @@ public final class Messages {
             .map(kind -> Pattern.quote(kind.prefix()))
             .collect(Collectors.joining("|", "(", ")"));
     return Pattern.compile(prefix + "(" + probes + ")");
-  }
-
-  @SuppressWarnings("deprecation") // the connector takes no other type
-  private static OffsetsInitializer offsets(String start) {
-    return switch (start) {
-      case "earliest" -> OffsetsInitializer.earliest();
-      case "latest" -> OffsetsInitializer.latest();
-      default ->
-          OffsetsInitializer.committedOffsets(
-              org.apache.kafka.clients.consumer.OffsetResetStrategy.EARLIEST);
-    };
   }
 }
