@@ -7,7 +7,8 @@ use std::io::Result;
 
 fn main() -> Result<()> {
     let schemas = "../schemas";
-    let files = ["columns.proto", "flow.proto", "counters.proto"].map(|name| format!("{schemas}/{name}"));
+    let files = ["columns.proto", "flow.proto", "counters.proto", "alert.proto", "control.proto"]
+        .map(|name| format!("{schemas}/{name}"));
     for file in &files {
         println!("cargo:rerun-if-changed={file}");
     }

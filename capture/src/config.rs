@@ -164,6 +164,8 @@ pub struct KafkaConfig {
     pub brokers: String,
     /// File of the credentials that `weir-probe enrol` keeps; if it exists, its brokers count.
     pub credentials: PathBuf,
+    /// Public key (Ed25519, in base 64) of orders to the probe; empty: that of the credentials, or no orders.
+    pub orders: String,
     /// Properties of librdkafka.
     pub properties: BTreeMap<String, String>,
 }
@@ -235,6 +237,7 @@ impl Default for KafkaConfig {
         KafkaConfig {
             brokers: "127.0.0.1:9092".to_owned(),
             credentials: PathBuf::from(credentials::DEFAULT_PATH),
+            orders: String::new(),
             properties: BTreeMap::new(),
         }
     }
@@ -310,6 +313,9 @@ impl Config {
         }
         let found = Credentials::read(&self.kafka.credentials).context("kafka.credentials")?;
         self.kafka.brokers = found.brokers;
+        if self.kafka.orders.is_empty() {
+            self.kafka.orders = found.orders.unwrap_or_default();
+        }
         match found.probe {
             Some(probe) if self.probe == Config::default().probe => self.probe = probe,
             Some(probe) if self.probe != probe => bail!(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from pathlib import Path
 
@@ -10,23 +11,23 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 from weir.errors import WeirError
-from weir.messages import declarations_pb2
 from weir.prefixes import Description, Entry, Numbers, canonical, changes, describe, read_file, write_file
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def test_the_generated_messages_are_those_of_the_schemas(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["alert", "control", "counters", "declarations"])
+def test_the_generated_messages_are_those_of_the_schemas(tmp_path: Path, name: str) -> None:
     folder, out = CHECKOUT / "schemas", tmp_path / "set"
-    assert protoc.main(["protoc", f"-I{folder}", f"--descriptor_set_out={out}", "declarations.proto"]) == 0
+    assert protoc.main(["protoc", f"-I{folder}", f"--descriptor_set_out={out}", f"{name}.proto"]) == 0
     fresh = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file[0]
-    for message in fresh.message_type:
+    for message in [*fresh.message_type, *(part for outer in fresh.message_type for part in outer.nested_type)]:
         for one in message.field:
             one.ClearField("json_name")  # generated code does without
-    kept = declarations_pb2.DESCRIPTOR.serialized_pb
+    kept = importlib.import_module(f"weir.messages.{name}_pb2").DESCRIPTOR.serialized_pb
     assert fresh == descriptor_pb2.FileDescriptorProto.FromString(kept), (
         "the schema has changed; generate them again: python -m grpc_tools.protoc -Ischemas "
-        "--python_out=stack/weir/messages --pyi_out=stack/weir/messages declarations.proto"
+        f"--python_out=stack/weir/messages --pyi_out=stack/weir/messages {name}.proto"
     )
 
 

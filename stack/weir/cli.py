@@ -58,6 +58,7 @@ _probe.command("set")(probes.set_)
 _probe.command("rotate")(probes.rotate)
 _probe.command("revoke")(probes.revoke)
 _probe.command("remove")(probes.remove)
+_probe.command("filters")(probes.filters)
 _probe.command("list")(probes.list_)
 
 _letters = _group("dead-letters", "Messages that a reader refused. Example: weir dead-letters list")

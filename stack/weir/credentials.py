@@ -1,6 +1,6 @@
 """Credentials of probes in the stack's own Kafka: a name and password (SCRAM-SHA-512, RFC 5802), and what they permit.
 
-A probe may write to its own topics, and nothing else. Kafka keeps a salted hash of the password; the password itself is
+A probe may write to its own topics and read the orders to it, and nothing else. Kafka keeps a salted hash of the password; the password itself is
 in the bundle that `weir probe add` or `weir probe rotate` hands out once.
 """
 
@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -27,7 +28,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from weir import kafka
+from weir import kafka, orders
 from weir.config import Stack
 from weir.errors import WeirError
 
@@ -59,7 +60,7 @@ def mint(stack: Stack, probe: str) -> str:
     password = secrets.token_urlsafe(24)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     _users(client, UserScramCredentialUpsertion(probe, info, password.encode()))
-    _permit(client, [_may(probe, AclOperation.WRITE, ResourceType.TOPIC, name) for name in kafka.topics_of(probe)])
+    _permit(client, _rights(probe))
     return bundle(stack, probe, password)
 
 
@@ -76,6 +77,13 @@ def revoke(stack: Stack, probe: str) -> None:
         raise WeirError(f"Kafka did not take the rights of {probe}: {error}", status=1) from error
     if has(stack, probe):
         _users(client, UserScramCredentialDeletion(probe, ScramMechanism.SCRAM_SHA_512))
+
+
+def permit(stack: Stack, probes: Iterable[str]) -> None:
+    """Give these probes, as far as they have a password, the rights of this version."""
+    with_password = [probe for probe in probes if has(stack, probe)]
+    for probe in with_password:
+        _permit(kafka.admin(stack.brokers), _rights(probe))
 
 
 def permit_jobs(stack: Stack) -> None:
@@ -102,6 +110,7 @@ def bundle(stack: Stack, probe: str, password: str) -> str:
         f"brokers = {json.dumps(stack.probes_brokers)}\n"
         f"user = {json.dumps(probe)}\n"
         f"password = {json.dumps(password)}\n"
+        f"orders = {json.dumps(orders.public_key(stack))}\n"
         f"authority = '''\n{stack.certificates.authority.read_text()}'''\n"
     )
 
@@ -132,6 +141,14 @@ def write_secret(path: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise WeirError(f"cannot write {path}: {error.strerror}", hint="name a file that does not exist") from error
+
+
+def _rights(probe: str) -> list[AclBinding]:
+    """What a probe may do in Kafka."""
+    return [
+        _may(probe, AclOperation.WRITE if writes else AclOperation.READ, ResourceType.TOPIC, name)
+        for name, writes in kafka.topics_of(probe).items()
+    ]
 
 
 def _may(

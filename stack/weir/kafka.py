@@ -68,9 +68,13 @@ def create_topics(brokers: Brokers, probe: str | None = None, workers: int = 1) 
     return made
 
 
-def topics_of(probe: str) -> list[str]:
-    """The names of a probe's own topics."""
-    return [topic["name"].replace("<probe>", probe) for topic in declared_topics() if "<probe>" in topic["name"]]
+def topics_of(probe: str) -> dict[str, bool]:
+    """The names of a probe's own topics, and whether it writes to each; it reads the others."""
+    return {
+        topic["name"].replace("<probe>", probe): topic.get("probe") != "reads"
+        for topic in declared_topics()
+        if "<probe>" in topic["name"]
+    }
 
 
 def delete_topics(brokers: Brokers, probe: str) -> list[str]:

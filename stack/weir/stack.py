@@ -76,6 +76,7 @@ def bring_up(
         stages.done("clickhouse", stack.clickhouse_url)
     backup.recover(stack)
     migrated(stack, stages, stack.config.clickhouse.cluster)
+    complete_probes(stack)
     stages.begin("flink")
     supervisor.start(services["flink"])
     supervisor.wait(services["flink"])
@@ -156,6 +157,17 @@ def enrol(
     connect(stack, "writer").execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
     new = credentials.manages(stack) and not credentials.has(stack, name)
     return Enrolment(made, credentials.mint(stack, name) if new else "")
+
+
+def complete_probes(stack: Stack) -> None:
+    """Give enrolled probes the topics and rights that this version adds to those of earlier ones."""
+    rows = connect(stack, "writer").rows("SELECT probe, workers FROM probes FINAL")
+    present = {place.topic for place in kafka.partitions(stack.brokers)}
+    incomplete = {row["probe"]: row["workers"] for row in rows if not kafka.topics_of(row["probe"]).keys() <= present}
+    for name, workers in incomplete.items():
+        kafka.create_topics(stack.brokers, name, workers)
+    if credentials.manages(stack):
+        credentials.permit(stack, incomplete)
 
 
 def enrol_here(stack: Stack, name: str, site: str | None = None) -> list[str]:

@@ -7,16 +7,20 @@ use crate::export::Exports;
 use crate::export::config::ExportConfig;
 use crate::host::wall_clock_ns;
 use crate::line::capture::{self, CaptureOptions, CaptureWorker, InterfaceWitness, Outcome};
+use crate::line::control::Control;
 use crate::line::destination::Target;
-use crate::line::metrics::CaptureMetrics;
+use crate::line::metrics::{CaptureMetrics, ControlMetrics};
+use crate::line::orders::Orders;
 use crate::line::reload::{self, Reload, Settings};
 use crate::line::state::{LastClose, RunState, WatchedInterface};
 use crate::line::watch;
+use crate::meter::MeterOptions;
 use crate::metrics::Metrics;
 use crate::own_traffic::OwnTraffic;
 use crate::privileges;
-use crate::publish::kafka::Kafka;
+use crate::publish::kafka::control::read_control;
 use crate::publish::kafka::metrics::KafkaMetrics;
+use crate::publish::kafka::{Kafka, KafkaSink};
 use crate::publish::metrics::PublishMetrics;
 use crate::publish::pace::Pace;
 use crate::publish::{Identity, NoSink, Sink};
@@ -34,7 +38,7 @@ use crossbeam_channel::Sender;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -73,11 +77,16 @@ const PATIENCE_OF_EXPORTS: Duration = Duration::from_secs(5);
 /// # Errors
 /// [`Exit::CannotStart`] with one clear line; [`Exit::Failed`] if a worker failed or Kafka did not take everything.
 pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
-    let mut config = Config::read(&args.config).map_err(Failure::start)?;
+    run_with(args, read(args).map_err(Failure::start)?)
+}
+
+/// The configuration of the file, with the options of the command line.
+fn read(args: &RunArgs) -> anyhow::Result<Config> {
+    let mut config = Config::read(&args.config)?;
     if let Some(credentials) = &args.credentials {
         config.kafka.credentials.clone_from(credentials);
     }
-    run_with(args, config)
+    Ok(config)
 }
 
 /// Captures with a configuration, read from `file` if given.
@@ -101,7 +110,14 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
     let device: Device = name.parse().map_err(Failure::start)?;
     let (workers, cpus) =
         placement(&device, config.workers, config.worker_count(), &config.source.cpus).map_err(Failure::start)?;
-    let meter = config.meter(workers, true).map_err(Failure::start)?;
+    let orders = open_orders(&config).map_err(Failure::start)?;
+    let meter = meter_options(&config, orders.as_ref(), workers).or_else(|error| {
+        // Nobody's order keeps an agent from starting.
+        let configured = config.meter(workers, true)?;
+        tracing::error!("{error:#}: the filter sets of the configuration count");
+        anyhow::Ok(configured)
+    });
+    let meter = meter.map_err(Failure::start)?;
     let Opened { rings, interface } = device.open(&config.source, workers).map_err(Failure::start)?;
     let counters = interface.as_ref().map(|interface| InterfaceCounters::open(&interface.name)).transpose();
     let mut counters = counters.map_err(Failure::start)?;
@@ -142,6 +158,10 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
         _ => Some(Kafka::start(options, kafka_metrics, &asked).map_err(Failure::start)?),
     };
     let own = kafka.as_ref().map_or_else(OwnTraffic::default, Kafka::brokers);
+    let mut control = match (orders, &kafka) {
+        (Some(orders), Some(kafka)) => Some(start_control(orders, &config, kafka.sink(), &metrics, &asked)?),
+        _ => None,
+    };
     let exports = Exports::start(&config.export, false, &metrics, &own, &asked).map_err(Failure::start)?;
 
     let started = Instant::now();
@@ -176,11 +196,23 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
     let running = starter.start(parts.collect())?;
     tracing::info!(epoch, workers, interval = %config.interval, probe = config.probe, "capturing on {name}");
 
+    let mut newest = config.clone();
     watch(&running, &asked.stop, || {
         if hangups.pending().count() > 0 {
-            read_again(&args.config, &config, workers, &reload);
+            let orders = control.as_ref().map(Control::orders);
+            if let Some(read) = read_again(args, &config, orders, workers, &reload) {
+                newest = read;
+            }
+        }
+        if let Some(control) = &mut control {
+            control.look(|orders| {
+                let meter = meter_options(&newest, Some(orders), workers)?;
+                reload.set(Settings { meter, packets: newest.packets });
+                Ok(())
+            });
         }
     });
+    drop(control);
     let outcomes: Vec<anyhow::Result<Outcome>> = running.into_iter().map(capture::join).collect();
     let flushed = kafka.map_or(Ok(()), |kafka| kafka.finish(Some(PATIENCE_AT_END)));
     // The agent has counted and logged the records that exports dropped; the capture has not failed.
@@ -264,9 +296,44 @@ impl Starter {
     }
 }
 
-/// Reads the configuration again and passes to the workers the settings that they can change while running.
-fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
-    let read = Config::read(path).and_then(|config| Ok((config.meter(workers, true)?, config)));
+/// The orders to this probe, if it has a key to check them with.
+fn open_orders(config: &Config) -> anyhow::Result<Option<Orders>> {
+    let takes_orders = !config.kafka.brokers.is_empty() && !config.kafka.orders.is_empty();
+    takes_orders.then(|| Orders::open(&config.state_dir, &config.probe, &config.kafka.orders)).transpose()
+}
+
+/// Begins to read orders.
+fn start_control(
+    orders: Orders,
+    config: &Config,
+    alerts: KafkaSink,
+    metrics: &Metrics,
+    asked: &Asked,
+) -> io::Result<Control> {
+    let waiting = read_control(config.kafka_options(1, true), orders.next(), Arc::clone(&asked.stop))?;
+    Ok(Control::new(orders, waiting, alerts, ControlMetrics::new(metrics)))
+}
+
+/// Options of the workers' meters, with the filter sets of the last order in place of the configuration's.
+fn meter_options(config: &Config, orders: Option<&Orders>, workers: u32) -> anyhow::Result<MeterOptions> {
+    let Some(orders) = orders else { return config.meter(workers, true) };
+    Config { filters: orders.filters(&config.filters), ..config.clone() }.meter(workers, true)
+}
+
+/// Reads the configuration again and passes to the workers the settings that they can change while running. Returns it,
+/// unless it is wrong.
+fn read_again(
+    args: &RunArgs,
+    running: &Config,
+    orders: Option<&Orders>,
+    workers: u32,
+    reload: &Reload,
+) -> Option<Config> {
+    let path = &args.config;
+    let read = read(args).and_then(|mut config| {
+        config.log_in()?;
+        Ok((meter_options(&config, orders, workers)?, config))
+    });
     match read {
         Ok((meter, config)) => {
             for key in reload::needs_restart(running, &config) {
@@ -274,8 +341,12 @@ fn read_again(path: &Path, running: &Config, workers: u32, reload: &Reload) {
             }
             reload.set(Settings { meter, packets: config.packets });
             tracing::info!("reloaded {}: it applies from the next interval on", path.display());
+            Some(config)
         }
-        Err(error) => tracing::error!("{error:#}: the configuration is unchanged"),
+        Err(error) => {
+            tracing::error!("{error:#}: the configuration is unchanged");
+            None
+        }
     }
 }
 

@@ -45,11 +45,14 @@ pub struct FilterConfig {
     pub default: bool,
     /// Configured sets.
     pub sets: Sets,
+    /// Number of the order that the sets come from; 0: the configuration.
+    #[serde(skip)]
+    pub order: u64,
 }
 
 impl Default for FilterConfig {
     fn default() -> Self {
-        FilterConfig { default: true, sets: Sets::new() }
+        FilterConfig { default: true, sets: Sets::new(), order: 0 }
     }
 }
 
@@ -113,12 +116,13 @@ pub struct FilterSets {
     packets: Decider,
     /// Labels that are counted per packet.
     per_packet: Vec<u32>,
+    order: u64,
 }
 
 impl Default for FilterSets {
     /// No sets.
     fn default() -> FilterSets {
-        FilterSets::decided(Vec::new(), Vec::new())
+        FilterSets::decided(Vec::new(), Vec::new(), 0)
     }
 }
 
@@ -131,7 +135,7 @@ impl FilterSets {
         let mut sets = if config.default { default_sets()? } else { Sets::new() };
         sets.extend(config.sets.clone());
         if sets.values().all(BTreeMap::is_empty) {
-            return Ok(FilterSets::default());
+            return Ok(FilterSets::decided(Vec::new(), Vec::new(), config.order));
         }
         let compiler = match Compiler::load() {
             Ok(compiler) => compiler,
@@ -139,7 +143,7 @@ impl FilterSets {
                 tracing::warn!(
                     "the shipped filter sets are off: {error}; filters.default = false silences this message"
                 );
-                return Ok(FilterSets::default());
+                return Ok(FilterSets::decided(Vec::new(), Vec::new(), config.order));
             }
             Err(error) => return Err(error.into()),
         };
@@ -157,10 +161,10 @@ impl FilterSets {
                 labels.push(Label { set: set.clone(), label: label.clone() });
             }
         }
-        Ok(FilterSets::decided(labels, programs))
+        Ok(FilterSets::decided(labels, programs, config.order))
     }
 
-    fn decided(labels: Vec<Label>, programs: Vec<Program>) -> FilterSets {
+    fn decided(labels: Vec<Label>, programs: Vec<Program>, order: u64) -> FilterSets {
         let mut explorer = Explorer::default();
         let (constant, per_packet): (Vec<u32>, Vec<u32>) = (0..programs.len() as u32)
             .partition(|&number| decide::constant_in_flows(&programs[number as usize], &mut explorer));
@@ -170,7 +174,13 @@ impl FilterSets {
             packets: Decider::new(&programs, &per_packet, true, &mut explorer),
             programs,
             per_packet,
+            order,
         }
+    }
+
+    /// Number of the order that they come from; 0: the configuration.
+    pub fn order(&self) -> u64 {
+        self.order
     }
 
     /// The labels, set by set.

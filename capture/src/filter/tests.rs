@@ -38,7 +38,7 @@ fn the_shipped_sets_read_as_a_configuration() {
 fn numbered(expressions: &[String]) -> FilterConfig {
     let expression = |text: &String| Expression { text: text.clone(), line: None, offset: 0 };
     let labels = expressions.iter().enumerate().map(|(number, text)| (format!("{number:03}"), expression(text)));
-    FilterConfig { default: false, sets: [("s".to_owned(), labels.collect())].into() }
+    FilterConfig { default: false, sets: [("s".to_owned(), labels.collect())].into(), order: 0 }
 }
 
 /// A packet as the meter sees it: as parsed, and its layer-3 octets.

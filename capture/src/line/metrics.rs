@@ -5,6 +5,7 @@ use crate::packet::Cause;
 use crate::publish::Published;
 use crate::publish::metered::Closing;
 use crate::volume::Volume;
+use prometheus_client::metrics::counter::Counter;
 
 declare_metrics! {
     /// Packets captured, dropped and not metered, by worker.
@@ -27,6 +28,24 @@ declare_metrics! {
             => "intervals_unbalanced", "Intervals whose sums did not agree: more than 0 means a bug";
         source_errors: CounterBy<1>, by ["worker"]
             => "source_errors", "Failures of the source after which the agent tried again";
+    }
+}
+
+declare_metrics! {
+    /// Orders of an operator.
+    pub struct ControlMetrics {
+        followed: Counter => "orders_followed", "Orders that took effect";
+        refused: CounterBy<1>, by ["cause"] => "orders_refused", "Orders refused, by cause";
+    }
+}
+
+impl ControlMetrics {
+    pub fn followed(&self) {
+        self.followed.inc();
+    }
+
+    pub fn refused(&self, cause: &str) {
+        self.refused.of([&cause]).inc();
     }
 }
 

@@ -1,8 +1,10 @@
 //! A line: a thread that receives packets or records and closes intervals, and one that publishes them.
 
 pub mod capture;
+pub mod control;
 pub mod destination;
 pub mod metrics;
+pub mod orders;
 pub mod reload;
 pub mod state;
 

@@ -19,6 +19,8 @@ pub struct Messages {
     /// The number of the first message since the last closing record.
     first_sequence: u64,
     counters_sequence: u64,
+    /// Number of the order whose filter sets are in force; 0: those of the configuration.
+    pub order: u64,
 }
 
 impl Messages {
@@ -39,6 +41,7 @@ impl Messages {
             sequence: 0,
             first_sequence: 0,
             counters_sequence: 0,
+            order: 0,
         }
     }
 
@@ -123,6 +126,7 @@ impl Messages {
             sequence,
             interval_start_ms,
             interval_ms: self.identity.interval_ms,
+            order: self.order,
             counters,
         }
     }

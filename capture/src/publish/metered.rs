@@ -151,6 +151,7 @@ impl Publisher {
         self.published += &here;
         let stated = self.closing(closing, &here, on_interface);
         let counters = self.counters(closing);
+        self.messages.order = self.filters.sets().order();
         self.messages.close(start_ms, stated, counters, sink)
     }
 

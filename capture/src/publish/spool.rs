@@ -566,7 +566,7 @@ mod tests {
     fn message(number: u64, octets: usize) -> TopicMessage {
         let mut payload = number.to_le_bytes().to_vec();
         payload.resize(8 + octets, number as u8);
-        TopicMessage { topic: Topic::ALL[(number & 1) as usize], partition: (number % 5) as i32, payload }
+        TopicMessage { topic: Topic::ALL[(number % 3) as usize], partition: (number % 5) as i32, payload }
     }
 
     fn push(spool: &mut Spool, message: &TopicMessage) -> Amount {

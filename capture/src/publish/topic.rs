@@ -1,15 +1,33 @@
 //! The topics of a probe, and messages for them.
 
-/// The two topics of a probe.
+/// The topics that a probe writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     Flows,
     Counters,
+    Alerts,
 }
 
 impl Topic {
-    /// Both, in the order of their discriminants.
-    pub const ALL: [Topic; 2] = [Topic::Flows, Topic::Counters];
+    /// All, in the order of their discriminants.
+    pub const ALL: [Topic; 3] = [Topic::Flows, Topic::Counters, Topic::Alerts];
+
+    /// Its name for this probe.
+    pub fn of(self, probe: &str) -> String {
+        match self {
+            Topic::Flows => format!("weir.flows.{probe}"),
+            Topic::Counters => format!("weir.counters.{probe}"),
+            Topic::Alerts => format!("weir.alerts.{probe}"),
+        }
+    }
+
+    /// Partitions that these workers write to.
+    pub fn partitions(self, workers: u32) -> usize {
+        match self {
+            Topic::Flows | Topic::Counters => workers as usize,
+            Topic::Alerts => 1,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

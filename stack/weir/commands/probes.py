@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from weir import credentials, kafka, probes
+from weir import credentials, kafka, orders, probes
 from weir.clickhouse import connect
 from weir.commands import configured, console
 from weir.config import Stack
@@ -154,6 +156,72 @@ def remove(
         typer.confirm(f"Delete the topics of {name}, with messages that the jobs have not read?", abort=True)
     deleted = retire(stack, name)
     print(f"removed {name}" + (f" ({', '.join(deleted)})" if deleted else ", it had no topics"))
+
+
+def filters(
+    name: Annotated[str, typer.Argument(help="An enrolled probe.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A section [filters] of an agent's configuration; - reads the standard input.")
+    ] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Use the sets of the agent's own configuration again.")
+    ] = False,
+    key: Annotated[
+        bool, typer.Option("--key", help="Print the public key of orders, for a probe without credentials of ours.")
+    ] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for the agent's answer.")] = 90,
+) -> None:
+    """Replace the filter sets of a probe's agent by those of a file, from its next interval on; without a file, show the
+    last order.
+
+    The order is signed; the agent follows it if the signature is that of the key in its credentials, and keeps it across
+    restarts. An agent that is away follows it when it is back.
+
+    Example: weir probe filters border suspicious.toml
+    """
+    stack = configured()
+    if name not in {row["probe"] for row in probes.enrolled(connect(stack, "analyst"))}:
+        raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
+    if key:
+        print(orders.public_key(stack))
+        return
+    if file is None and not reset:
+        _show_order(stack, name)
+        return
+    if file is not None and reset:
+        raise WeirError("a file and --reset exclude each other")
+    toml = orders.checked(_read(file)) if file else ""
+    answers = orders.Answers(stack, name)
+    try:
+        order = orders.issue(stack, name, toml, getpass.getuser())
+        with note.status(f"waiting for the next interval of {name}"):
+            answer = answers.wait(order.number, wait)
+    finally:
+        answers.close()
+    if answer is None:
+        note.print(f"{name} has not answered within {wait:g} s; it follows the order once it reads it", highlight=False)
+        raise typer.Exit(1)
+    if answer.refusal:
+        raise WeirError(answer.refusal, hint="its earlier filter sets stay in force", status=1)
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(answer.since_ms / 1000))
+    print(f"{name}: order {order.number} is in force since {since}")
+
+
+def _read(file: Path) -> str:
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WeirError(f"cannot read {file}: {error}") from error
+
+
+def _show_order(stack: Stack, name: str) -> None:
+    """Print the last order to a probe."""
+    order = orders.newest(stack, name)
+    if order is None:
+        print(f"{name} has no order: the filter sets of its agent's configuration count")
+        return
+    note.print(f"{name}: order {order.number}, issued by {order.issued_by or 'nobody named'}", highlight=False)
+    print(order.filters.toml or "# the filter sets of the agent's configuration\n", end="")
 
 
 def list_() -> None:

@@ -1,12 +1,14 @@
 //! The Kafka client: what sending requires of it, its set-up, its answers, and the check for brokers and topics.
 
 use super::credentials::{Credentials, CredentialsFile};
+use super::options::KafkaOptions;
 use super::shared::{KafkaShared, Outgoing, RETRY, Refused, Ticket};
 use crate::packet::protocol::TCP;
 use crate::publish::topic::{Topic, TopicMessage};
 use anyhow::{Context as _, anyhow};
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext, PurgeConfig};
@@ -139,7 +141,8 @@ impl ProducerContext for Answers {
                     };
                     *self.0.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
                 }
-                let topic = if message.topic() == self.0.topics[0] { Topic::Flows } else { Topic::Counters };
+                let sent_to = |topic: &Topic| self.0.topics[*topic as usize] == message.topic();
+                let topic = Topic::ALL.into_iter().find(sent_to).unwrap_or(Topic::Flows);
                 let payload = message.payload().unwrap_or(&[]).to_vec();
                 let message = TopicMessage { topic, partition: message.partition(), payload };
                 self.0.returned(Outgoing { ticket: *ticket, message }, code);
@@ -161,20 +164,46 @@ const DEFAULTS: [(&str, &str); 9] = [
     ("reconnect.backoff.max.ms", "2000"),
 ];
 
-fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
-    let options = &shared.options;
+/// Properties of a client: these defaults, those of the credentials, those of the configuration.
+fn properties(
+    options: &KafkaOptions,
+    defaults: &'static [(&'static str, &'static str)],
+) -> anyhow::Result<ClientConfig> {
     let credentials = options.credentials.as_deref().map(Credentials::read).transpose()?;
     let mut config = ClientConfig::new();
     config.set("client.id", format!("weir-probe-{}", options.probe));
-    for (key, value) in DEFAULTS.into_iter().chain(credentials.iter().flat_map(Credentials::properties)) {
+    for (key, value) in defaults.iter().copied().chain(credentials.iter().flat_map(Credentials::properties)) {
         config.set(key, value);
     }
     for (key, value) in &options.properties {
         config.set(key, value);
     }
+    config.set("bootstrap.servers", credentials.as_ref().map_or(&options.brokers, |found| &found.brokers));
+    Ok(config)
+}
+
+/// Properties of the client that reads orders.
+const OF_CONSUMER: [(&str, &str); 3] =
+    [("reconnect.backoff.max.ms", "2000"), ("queued.max.messages.kbytes", "1024"), ("fetch.wait.max.ms", "1000")];
+
+/// A client that reads, and keeps its place itself.
+///
+/// # Errors
+/// If a property is wrong.
+pub(super) fn consumer(options: &KafkaOptions) -> anyhow::Result<BaseConsumer> {
+    properties(options, &OF_CONSUMER)?
+        .set("group.id", format!("weir-probe-{}", options.probe))
+        .set("enable.auto.commit", "false")
+        .set("enable.auto.offset.store", "false")
+        .set("auto.offset.reset", "earliest")
+        .set("allow.auto.create.topics", "false")
+        .create()
+        .context("the Kafka client that reads orders cannot be set up: see [kafka] properties")
+}
+
+fn producer(shared: &Arc<KafkaShared>) -> anyhow::Result<BaseProducer<Answers>> {
     // Delivery guarantees rest on these, so no property overrides them.
-    config
-        .set("bootstrap.servers", credentials.as_ref().map_or(&options.brokers, |found| &found.brokers))
+    properties(&shared.options, &DEFAULTS)?
         .set("enable.idempotence", "true")
         .set("acks", "all")
         .set("message.timeout.ms", "0")
@@ -322,7 +351,8 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Lo
         }
     }
     let (probe, workers) = (&shared.options.probe, shared.options.workers);
-    for name in &shared.topics {
+    for (topic, name) in Topic::ALL.into_iter().zip(&shared.topics) {
+        let needed = topic.partitions(workers);
         let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name) else {
             return Look::Missing(format!(
                 "Kafka at {} has no topic {name} that this client may see: run `weir probe add {probe}`",
@@ -330,7 +360,7 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Lo
             ));
         };
         let partitions = topic.partitions().len();
-        if partitions < workers as usize {
+        if partitions < needed {
             return Look::Missing(format!(
                 "topic {name} has {partitions} partitions for {workers} workers, which need one each: run \
                  `weir probe add {probe}` for {workers} workers, or set workers = {partitions}"

@@ -23,6 +23,8 @@ pub struct Credentials {
     key: Option<String>,
     /// Certificate of the authority that issued the brokers' certificates, in PEM.
     authority: String,
+    /// Public key (Ed25519, 32 octets in base 64) of orders to the probe; absent if it takes none.
+    pub orders: Option<String>,
 }
 
 impl fmt::Debug for Credentials {

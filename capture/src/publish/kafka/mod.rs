@@ -10,6 +10,7 @@
 //! order: librdkafka's are older than the spool's, and new ones go behind the spool's.
 
 mod client;
+pub mod control;
 pub mod credentials;
 pub mod metrics;
 mod options;
@@ -131,6 +132,15 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
 }
 
 impl KafkaSink {
+    /// Publishes an alert of the agent.
+    ///
+    /// # Errors
+    /// If the sink cannot continue.
+    pub fn alert(&mut self, alert: &proto::Alert) -> anyhow::Result<()> {
+        let bound = self.shared.options.queue_octets + RESERVE;
+        self.put(Topic::Alerts, 0, alert.encode_to_vec(), bound)
+    }
+
     /// Puts a message into the queue, which then holds at most `bound` octets.
     fn put(&mut self, topic: Topic, partition: u32, payload: Vec<u8>, bound: u64) -> anyhow::Result<()> {
         let shared = &self.shared;

@@ -4,7 +4,7 @@ use super::metrics::KafkaMetrics;
 use super::options::KafkaOptions;
 use crate::own_traffic::OwnTraffic;
 use crate::publish::spool::{Amount, SpoolPlace};
-use crate::publish::topic::TopicMessage;
+use crate::publish::topic::{Topic, TopicMessage};
 use crate::signals::Asked;
 use crate::throttle::Throttle;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -41,7 +41,7 @@ pub struct Refused {
 
 pub(super) struct KafkaShared {
     pub(super) options: KafkaOptions,
-    pub(super) topics: [String; 2],
+    pub(super) topics: [String; Topic::ALL.len()],
     /// Octets that wait or are in flight.
     pub(super) queued: AtomicU64,
     /// The octets among them that are not also in the spool.
@@ -68,7 +68,7 @@ pub(super) struct KafkaShared {
 
 impl KafkaShared {
     pub(super) fn new(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> KafkaShared {
-        let topics = [format!("weir.flows.{}", options.probe), format!("weir.counters.{}", options.probe)];
+        let topics = Topic::ALL.map(|topic| topic.of(&options.probe));
         let shared = KafkaShared {
             topics,
             queued: AtomicU64::new(0),

@@ -1,5 +1,6 @@
 package io.weir.jobs;
 
+import io.weir.jobs.alerts.Alerts;
 import io.weir.jobs.filters.Filters;
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.health.Health;
@@ -13,7 +14,14 @@ import java.util.List;
 public final class Jobs {
   /** All jobs, in the order in which the documents describe them. */
   public static final List<Job> ALL =
-      List.of(new Ingest(), new Topn(), new Indicators(), new Mixes(), new Filters(), new Health());
+      List.of(
+          new Ingest(),
+          new Topn(),
+          new Indicators(),
+          new Mixes(),
+          new Filters(),
+          new Health(),
+          new Alerts());
 
   private Jobs() {}
 }

@@ -1,8 +1,8 @@
 package io.weir.jobs;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
-import io.weir.jobs.health.HealthAlert;
 import io.weir.jobs.health.HealthStages;
 import io.weir.jobs.ledger.LedgerStages;
 import io.weir.jobs.message.Accepted;
@@ -157,9 +157,9 @@ public final class BookkeepingBench {
             Stage.of(() -> new ProcessOperator<>(new Accept()), Accepted.TYPE);
         Stage<LedgerEvent, TableRow> ledger =
             Stage.keyed(LedgerStages::operator, LedgerEvent::probe, Types.STRING, TableRow.TYPE);
-        Stage<LedgerEvent, HealthAlert> health =
+        Stage<LedgerEvent, AlertMessage> health =
             Stage.keyed(
-                HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE)) {
+                HealthStages::operator, LedgerEvent::probe, Types.STRING, AlertMessage.TYPE)) {
       factor = (double) PROBES / DRAWN;
       for (int interval = 0; interval < INTERVALS + ROUND_MS / INTERVAL_MS; interval++) {
         measures = interval >= INTERVALS;

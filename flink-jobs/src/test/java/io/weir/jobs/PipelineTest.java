@@ -39,7 +39,8 @@ class PipelineTest {
         "mixes",
         "filters",
         "health",
-        "ingest,topn,indicators,mixes,filters,health",
+        "alerts",
+        "ingest,topn,indicators,mixes,filters,health,alerts",
         "topn,filters"
       })
   void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
@@ -53,14 +54,15 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "filters", "health"})
+  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "filters", "health", "alerts"})
   void aJobAloneStoresItsOwnRowsOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
             "ingest", List.of("flows", "autonomous-systems", "ledger"),
             "topn indicators mixes", List.of("windows"),
             "filters", List.of("counters-end", "counter-means"),
-            "health", List.of("alerts"));
+            "health", List.of("alerts"),
+            "alerts", List.of("agent-alerts"));
     String plan = graph(job).getStreamNodes().toString();
     tables.forEach(
         (name, stored) -> {

@@ -5,6 +5,7 @@ import com.google.protobuf.TextFormat;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.source.ClockCheck;
+import io.weir.proto.Alert;
 import io.weir.proto.CauseVolume;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Conservation;
@@ -17,6 +18,7 @@ import io.weir.proto.Overflow;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
 import io.weir.proto.RecordKind;
+import io.weir.proto.Severity;
 import io.weir.proto.Volume;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -51,6 +53,7 @@ import java.util.stream.IntStream;
  *                    [carried=N]: packets that wait for the next interval  [ring=N]: packets that the agent has not taken yet
  *                    [unbalanced-octets=N]
  *   11 counters alpha/0 SET/LABEL=PACKETS,OCTETS ...
+ *   11 alert alpha/0 ID [REASON] [PROBE]        an alert of the agent, in the name of PROBE
  *   12 repeat alpha/0 N                         message N (from 0) of the partition comes again
  *   13 restart alpha/0 [ahead=SECONDS]          the agent's worker begins a new run, with an epoch by a clock that is ahead
  *   14 raw alpha/0 cause TEXT                   a malformed message; or `raw alpha/0 major`, `probe`, `worker`, `port`
@@ -316,6 +319,7 @@ final class Trace {
       case "behind" ->
           append(at, "weir.flows." + probe + "/" + number, Integer.parseInt(rest.get(0)));
       case "counters" -> counters(at, probe, number, worker, rest);
+      case "alert" -> alert(at, probe, worker, rest);
       case "repeat" -> add(at, worker.sent.get(Integer.parseInt(rest.get(0))));
       case "late" -> add(at, worker.lost.get(Integer.parseInt(rest.get(0))));
       case "raw" -> raw(at, probe, number, worker, rest);
@@ -665,6 +669,22 @@ final class Trace {
     }
     RawMessage raw =
         new RawMessage("weir.counters." + probe, number, -1, at, message.build().toByteArray());
+    worker.sent.add(raw);
+    add(at, raw);
+  }
+
+  private void alert(long at, String probe, Worker worker, List<String> words) {
+    Alert alert =
+        Alert.newBuilder()
+            .setMajor(1)
+            .setId(words.get(0))
+            .setReason(words.size() > 1 ? words.get(1) : "order_refused")
+            .setProbe(words.size() > 2 ? words.get(2) : probe)
+            .setSeverity(Severity.SEVERITY_WARNING)
+            .setOpenedMs(worker.start)
+            .setUpdatedMs(at)
+            .build();
+    RawMessage raw = new RawMessage("weir.alerts." + probe, 0, -1, at, alert.toByteArray());
     worker.sent.add(raw);
     add(at, raw);
   }

@@ -2,11 +2,12 @@ package io.weir.jobs;
 
 import io.weir.jobs.Trace.Event;
 import io.weir.jobs.Trace.Stop;
+import io.weir.jobs.alerts.AlertMessage;
+import io.weir.jobs.alerts.Forward;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.filters.CounterRows;
 import io.weir.jobs.filters.MeansStages;
-import io.weir.jobs.health.HealthAlert;
 import io.weir.jobs.health.HealthStages;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.BatchBlocks;
@@ -123,7 +124,9 @@ final class TraceJobs {
           "filters",
           entries -> new Filters(),
           "health",
-          entries -> new Health());
+          entries -> new Health(),
+          "alerts",
+          entries -> new Alerts());
 
   interface Factory {
     /** Creates the job; its windows hold at most this many entries. */
@@ -354,11 +357,41 @@ final class TraceJobs {
     }
   }
 
+  /** alerts: the rows of forwarded alerts, and refused ones. */
+  private static final class Alerts extends Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final Stage<RawMessage, AlertMessage> forward =
+        Stage.of(() -> new StreamFlatMap<>(new Forward()), AlertMessage.TYPE);
+
+    Alerts() throws Exception {}
+
+    @Override
+    void event(Event event, List<String> out) throws Exception {
+      if (event.message() == null || isDeclaration(event)) {
+        return;
+      }
+      accept.give(event.message());
+      for (RawMessage alert : accept.aside(Accept.ALERTS)) {
+        for (AlertMessage forwarded : forward.give(alert)) {
+          out.add(Golden.line(forwarded.row()));
+        }
+      }
+      for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {
+        out.add("dead letter " + letter.message().topic() + " " + letter.cause());
+      }
+    }
+
+    @Override
+    List<Stage<?, ?>> stages() {
+      return List.of(accept, forward);
+    }
+  }
+
   /** health: the rows of alerts. */
   private static final class Health extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
-    private final Stage<LedgerEvent, HealthAlert> health =
-        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE);
+    private final Stage<LedgerEvent, AlertMessage> health =
+        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, AlertMessage.TYPE);
 
     Health() throws Exception {}
 
@@ -378,8 +411,8 @@ final class TraceJobs {
       }
     }
 
-    private static void lines(List<HealthAlert> alerts, List<String> out) throws IOException {
-      for (HealthAlert alert : alerts) {
+    private static void lines(List<AlertMessage> alerts, List<String> out) throws IOException {
+      for (AlertMessage alert : alerts) {
         out.add(Golden.line(alert.row()));
       }
     }

@@ -111,6 +111,11 @@ public final class Streams {
     return enriched.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS);
   }
 
+  /** Messages with an alert of an agent, checked. */
+  public DataStream<RawMessage> alerts() {
+    return received.getSideOutput(Accept.ALERTS);
+  }
+
   /** An event for each message, for the ledger and for alerts on probes. */
   public DataStream<LedgerEvent> events() {
     return received.getSideOutput(Accept.LEDGER);

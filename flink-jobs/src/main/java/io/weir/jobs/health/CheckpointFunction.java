@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
@@ -26,7 +27,7 @@ import org.apache.flink.util.Collector;
  * checkpoint counts from the moment at which it was taken, which its own state holds: jobs that
  * restart from it send the same alert again.
  */
-final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, HealthAlert>
+final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, AlertMessage>
     implements CheckpointedFunction, CheckpointListener {
   private static final long serialVersionUID = 1;
 
@@ -50,11 +51,11 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
   private transient TreeMap<Long, Long> taken;
 
   /** Turns the jobs' checkpoints into alerts; the list of probes starts its clock. */
-  static DataStream<HealthAlert> alerts(DataStream<Enrolment> enrolments) {
+  static DataStream<AlertMessage> alerts(DataStream<Enrolment> enrolments) {
     return enrolments
         .keyBy(enrolment -> 0, Types.INT)
         .process(new CheckpointFunction())
-        .returns(HealthAlert.TYPE)
+        .returns(AlertMessage.TYPE)
         .name("checkpoint-health")
         .uid("checkpoint-health");
   }
@@ -92,13 +93,13 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
   }
 
   @Override
-  public void processElement(Enrolment enrolment, Context context, Collector<HealthAlert> out)
+  public void processElement(Enrolment enrolment, Context context, Collector<AlertMessage> out)
       throws Exception {
     timer.setNext(context.timerService(), context.timerService().currentProcessingTime(), CHECK_MS);
   }
 
   @Override
-  public void onTimer(long timestamp, OnTimerContext context, Collector<HealthAlert> out)
+  public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
       throws Exception {
     long now = timer.rang(context.timerService());
     CheckpointHealth health = state.get(CheckpointHealth::new);

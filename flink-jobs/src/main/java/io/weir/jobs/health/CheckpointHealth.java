@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.proto.Severity;
 import java.util.Map;
@@ -13,7 +14,7 @@ final class CheckpointHealth {
   private final Condition condition = new Condition(Reason.CHECKPOINTS_FAILING);
 
   /** Checks at {@code now}; the newest complete checkpoint was taken at {@code newest}, both ms. */
-  void check(long newest, long now, Consumer<HealthAlert> out) {
+  void check(long newest, long now, Consumer<AlertMessage> out) {
     long age = now - newest;
     if (age < STALE_MS) {
       condition.holdsNot(now, out);

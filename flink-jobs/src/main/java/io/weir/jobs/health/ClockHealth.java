@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.operator.KeyedValue;
@@ -17,7 +18,7 @@ import org.apache.flink.util.Collector;
  * closes it after the first list of the probes that is believed again. Its one key belongs to no
  * probe; its times are the broker's.
  */
-final class ClockHealth extends KeyedProcessFunction<Integer, Enrolment, HealthAlert> {
+final class ClockHealth extends KeyedProcessFunction<Integer, Enrolment, AlertMessage> {
   private static final long serialVersionUID = 1;
 
   /** The alert. */
@@ -28,11 +29,11 @@ final class ClockHealth extends KeyedProcessFunction<Integer, Enrolment, HealthA
   private transient KeyedValue<State> state;
 
   /** Turns Kafka's lists of the probes, the doubted ones among them, into alerts. */
-  static DataStream<HealthAlert> alerts(DataStream<Enrolment> enrolments) {
+  static DataStream<AlertMessage> alerts(DataStream<Enrolment> enrolments) {
     return enrolments
         .keyBy(enrolment -> 0, Types.INT)
         .process(new ClockHealth())
-        .returns(HealthAlert.TYPE)
+        .returns(AlertMessage.TYPE)
         .name("clock-health")
         .uid("clock-health");
   }
@@ -43,7 +44,7 @@ final class ClockHealth extends KeyedProcessFunction<Integer, Enrolment, HealthA
   }
 
   @Override
-  public void processElement(Enrolment list, Context context, Collector<HealthAlert> out)
+  public void processElement(Enrolment list, Context context, Collector<AlertMessage> out)
       throws Exception {
     State known = state.get(State::new);
     long at = list.at() - Math.max(0, list.ahead());

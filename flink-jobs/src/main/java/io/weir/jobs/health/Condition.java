@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.proto.Alert;
 import io.weir.proto.Severity;
 import java.nio.charset.StandardCharsets;
@@ -58,7 +59,7 @@ final class Condition {
   }
 
   /** Applies a check that found the condition true. */
-  void holds(String probe, Finding finding, long now, Consumer<HealthAlert> out) {
+  void holds(String probe, Finding finding, long now, Consumer<AlertMessage> out) {
     since = held == 0 ? finding.began : since;
     held++;
     clear = 0;
@@ -89,7 +90,7 @@ final class Condition {
   }
 
   /** Applies a check that found the condition false. */
-  void holdsNot(long now, Consumer<HealthAlert> out) {
+  void holdsNot(long now, Consumer<AlertMessage> out) {
     since = clear == 0 ? now : since;
     clear++;
     held = 0;
@@ -99,7 +100,7 @@ final class Condition {
   }
 
   /** Closes the alert, if one is open. */
-  void close(long at, long now, Consumer<HealthAlert> out) {
+  void close(long at, long now, Consumer<AlertMessage> out) {
     if (alert == null) {
       return;
     }
@@ -126,11 +127,11 @@ final class Condition {
     return next.build();
   }
 
-  private void tell(Alert next, Consumer<HealthAlert> out) {
+  private void tell(Alert next, Consumer<AlertMessage> out) {
     alert = next;
     newest = null;
     version++;
-    out.accept(new HealthAlert(next, version));
+    out.accept(new AlertMessage(next, version));
   }
 
   /** The fields that all messages on one alert share. */

@@ -1,5 +1,7 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
+import io.weir.jobs.alerts.AlertRecords;
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Streams;
 import io.weir.jobs.metrics.Metric;
@@ -22,14 +24,18 @@ public final class Health extends Job {
 
   @Override
   public void attach(Streams streams) {
-    DataStream<HealthAlert> alerts =
+    DataStream<AlertMessage> alerts =
         HealthFunction.alerts(streams.events(), streams.enrolments(), streams.grace())
             .union(
                 CheckpointFunction.alerts(streams.enrolments()),
                 ClockHealth.alerts(streams.lists()));
     streams.storeRows(
         "alerts",
-        alerts.map(HealthAlert::row).returns(TableRow.TYPE).name("health-rows").uid("health-rows"));
+        alerts
+            .map(AlertMessage::row)
+            .returns(TableRow.TYPE)
+            .name("health-rows")
+            .uid("health-rows"));
     alerts.sinkTo(AlertRecords.sink(streams.options().brokers)).name("alerts").uid("alerts");
   }
 

@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.EnrolmentCheck;
 import io.weir.jobs.message.LedgerEvent;
@@ -19,7 +20,7 @@ import org.apache.flink.util.Collector;
  * closes. When Kafka has not listed a probe for {@link io.weir.jobs.message.Retired#AFTER_MS}, the
  * job closes its alerts and forgets it.
  */
-public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, HealthAlert> {
+public final class HealthFunction extends KeyedProcessFunction<String, LedgerEvent, AlertMessage> {
   private static final long serialVersionUID = 1;
 
   private static final Metric TOLD =
@@ -40,11 +41,11 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
    *
    * @param grace how long after its end an interval may still close
    */
-  public static DataStream<HealthAlert> alerts(
+  public static DataStream<AlertMessage> alerts(
       DataStream<LedgerEvent> events, DataStream<Enrolment> enrolments, Duration grace) {
     return LedgerEvent.byProbe(events, enrolments, "health")
         .process(new HealthFunction(grace))
-        .returns(HealthAlert.TYPE)
+        .returns(AlertMessage.TYPE)
         .name("health")
         .uid("health");
   }
@@ -58,7 +59,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   }
 
   @Override
-  public void processElement(LedgerEvent event, Context context, Collector<HealthAlert> out)
+  public void processElement(LedgerEvent event, Context context, Collector<AlertMessage> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
     ProbeHealth health = state.get(ProbeHealth::new);
@@ -68,7 +69,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
   }
 
   @Override
-  public void onTimer(long timestamp, OnTimerContext context, Collector<HealthAlert> out)
+  public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
       throws Exception {
     ProbeHealth health = state.get();
     if (enrolled.isRemoved(context.timerService(), health.checkedAt())) {
@@ -77,7 +78,7 @@ public final class HealthFunction extends KeyedProcessFunction<String, LedgerEve
     }
   }
 
-  private void tell(HealthAlert alert, Collector<HealthAlert> out) {
+  private void tell(AlertMessage alert, Collector<AlertMessage> out) {
     told.inc();
     out.collect(alert);
   }

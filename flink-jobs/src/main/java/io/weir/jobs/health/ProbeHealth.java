@@ -1,6 +1,7 @@
 package io.weir.jobs.health;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.NewestRun;
@@ -61,7 +62,7 @@ final class ProbeHealth {
   }
 
   /** Processes one event. {@code grace} is how long after its end an interval may still close. */
-  void accept(LedgerEvent event, long now, long grace, Consumer<HealthAlert> out)
+  void accept(LedgerEvent event, long now, long grace, Consumer<AlertMessage> out)
       throws InvalidProtocolBufferException {
     if (event.kind() == LedgerEvent.Kind.ENROLMENT) {
       if (event.interval() != checkedAt) { // it is lower after the jobs' clock was set back
@@ -83,7 +84,7 @@ final class ProbeHealth {
   }
 
   /** Closes the alerts of a probe that is no longer enrolled. */
-  void end(long now, Consumer<HealthAlert> out) {
+  void end(long now, Consumer<AlertMessage> out) {
     conditions.values().forEach(condition -> condition.close(now, now, out));
   }
 
@@ -97,7 +98,8 @@ final class ProbeHealth {
     return worker;
   }
 
-  private void check(String probe, long[] offsets, long at, long grace, Consumer<HealthAlert> out) {
+  private void check(
+      String probe, long[] offsets, long at, long grace, Consumer<AlertMessage> out) {
     long before = unread;
     unread = 0;
     long since = at;
@@ -137,7 +139,7 @@ final class ProbeHealth {
     found = new Findings();
   }
 
-  private void judgeFindings(String probe, long at, Consumer<HealthAlert> out) {
+  private void judgeFindings(String probe, long at, Consumer<AlertMessage> out) {
     boolean drops = found.dropped > 0;
     droppedInAll += found.dropped;
     judge(Reason.PROBE_DROPS, probe, drops, at, out, drops ? drops(probe) : null);
@@ -171,7 +173,7 @@ final class ProbeHealth {
       String probe,
       boolean holds,
       long at,
-      Consumer<HealthAlert> out,
+      Consumer<AlertMessage> out,
       Finding finding) {
     Condition condition = conditions.get(reason);
     if (holds) {

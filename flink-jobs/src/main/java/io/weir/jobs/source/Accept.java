@@ -60,6 +60,9 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   /** The ledger's event for each message on a flows topic. */
   public static final OutputTag<LedgerEvent> LEDGER = new OutputTag<>("ledger", LedgerEvent.TYPE);
 
+  /** Messages with an alert that can be forwarded. */
+  public static final OutputTag<RawMessage> ALERTS = new OutputTag<>("alerts", RawMessage.TYPE);
+
   private transient SeenSequences seen;
   private transient ListState<SeenSequences.Entry> state;
   private transient MetricGroup metrics;
@@ -105,6 +108,10 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   public void processElement(RawMessage raw, Context context, Collector<Accepted> out) {
     messages.inc();
     TopicKind kind = TopicKind.of(raw.topic());
+    if (kind == TopicKind.ALERTS) {
+      alert(raw, context);
+      return;
+    }
     Accepted message;
     try {
       message = kind == TopicKind.FLOWS ? Checks.flows(raw) : Checks.counters(raw);
@@ -126,6 +133,16 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
       records.inc(flow.getBatch().getFlowsCount());
     }
     out.collect(isNew ? message : leftOut(raw, kind));
+  }
+
+  /** Repeats need no dropping: all messages of one alert have the same id, and their numbers. */
+  private void alert(RawMessage raw, Context context) {
+    try {
+      Checks.alert(raw);
+      context.output(ALERTS, raw);
+    } catch (Checks.Refused e) {
+      refuse(raw, TopicKind.ALERTS, e.getMessage(), context);
+    }
   }
 
   private static Accepted leftOut(RawMessage raw, TopicKind kind) {

@@ -5,6 +5,7 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Parser;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.RawMessage;
+import io.weir.proto.Alert;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.Counter;
 import io.weir.proto.CounterMessage;
@@ -14,6 +15,8 @@ import io.weir.proto.Flow;
 import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.NatEvent;
+import io.weir.proto.Severity;
+import java.util.regex.Pattern;
 
 /**
  * Checks whether the jobs can process a message. The causes, which are the first words of a dead
@@ -28,6 +31,11 @@ final class Checks {
 
   /** Characters in the name of a set or label; agents allow 63. */
   private static final int MAX_NAME = 255;
+
+  /** Octets of an agent's alert. */
+  private static final int MAX_ALERT = 16 << 10;
+
+  private static final Pattern REASON = Pattern.compile("[a-z][a-z0-9_]{0,62}");
 
   /** A message is unreadable; the text is the cause. */
   static final class Refused extends Exception {
@@ -94,6 +102,35 @@ final class Checks {
     return new Accepted(null, message, null, raw.offset(), raw.appended());
   }
 
+  /** Checks an alert of an agent, which may only concern its own probe. */
+  static void alert(RawMessage raw) throws Refused {
+    if (raw.value().length > MAX_ALERT) {
+      throw new Refused("bad_record: an alert of more than " + MAX_ALERT + " octets");
+    }
+    Alert alert = parsed(Alert.parser(), raw);
+    version(alert.getMajor());
+    owner(raw, TopicKind.ALERTS, alert.getProbe());
+    if (alert.getId().isEmpty() || alert.getId().length() > MAX_NAME) {
+      throw new Refused("bad_record: an id of no or more than " + MAX_NAME + " characters");
+    }
+    if (!REASON.matcher(alert.getReason()).matches()) {
+      throw new Refused("bad_record: a reason that is not in snake case");
+    }
+    if (alert.getSeverity() == Severity.UNRECOGNIZED) {
+      throw new Refused("bad_record: severity " + alert.getSeverityValue());
+    }
+    for (long time : new long[] {alert.getOpenedMs(), alert.getUpdatedMs(), alert.getClosedMs()}) {
+      if (time < 0 || time / 1000 > 0xffff_ffffL) {
+        throw new Refused("bad_record: time " + Long.toUnsignedString(time) + " ms");
+      }
+    }
+    for (double value : alert.getValuesMap().values()) {
+      if (!(value >= 0 && value < 0x1p63)) {
+        throw new Refused("bad_record: value " + value);
+      }
+    }
+  }
+
   private static <M> M parsed(Parser<M> parser, RawMessage raw) throws Refused {
     try {
       return parser.parseFrom(raw.value());
@@ -109,17 +146,25 @@ final class Checks {
 
   private static void header(RawMessage raw, TopicKind kind, int major, String probe, int worker)
       throws Refused {
+    version(major);
+    owner(raw, kind, probe);
+    if (worker != raw.partition()) {
+      throw new Refused(
+          "wrong_worker: " + Integer.toUnsignedString(worker) + " in partition " + raw.partition());
+    }
+  }
+
+  private static void version(int major) throws Refused {
     if (major != MAJOR) {
       throw new Refused("major: " + Integer.toUnsignedString(major) + ", understood is " + MAJOR);
     }
+  }
+
+  private static void owner(RawMessage raw, TopicKind kind, String probe) throws Refused {
     String owner = raw.topic().substring(kind.prefix().length());
     if (!owner.equals(probe)) {
       String named = probe.length() > 63 ? probe.substring(0, 63) + "..." : probe;
       throw new Refused("wrong_probe: " + named + " on the topic of " + owner);
-    }
-    if (worker != raw.partition()) {
-      throw new Refused(
-          "wrong_worker: " + Integer.toUnsignedString(worker) + " in partition " + raw.partition());
     }
   }
 

@@ -5,7 +5,9 @@ public enum TopicKind {
   /** {@code weir.flows.<probe>}: FlowMessage. */
   FLOWS("weir.flows."),
   /** {@code weir.counters.<probe>}: CounterMessage. */
-  COUNTERS("weir.counters.");
+  COUNTERS("weir.counters."),
+  /** {@code weir.alerts.<probe>}: Alert. */
+  ALERTS("weir.alerts.");
 
   private final String prefix;
 

@@ -3,6 +3,7 @@ package io.weir.jobs.health;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.message.Enrolment;
 import io.weir.proto.Alert;
 import java.util.List;
@@ -17,14 +18,14 @@ import org.junit.jupiter.api.Test;
 class CheckpointFunctionTest {
   private static final long BASE = 1_767_225_600_000L;
 
-  private KeyedOneInputStreamOperatorTestHarness<Integer, Enrolment, HealthAlert> jobs;
+  private KeyedOneInputStreamOperatorTestHarness<Integer, Enrolment, AlertMessage> jobs;
 
   /** Starts the jobs, from a state or none, at so many seconds. */
   private void start(OperatorSubtaskState from, long seconds) throws Exception {
     jobs =
         new KeyedOneInputStreamOperatorTestHarness<>(
             new KeyedProcessOperator<>(new CheckpointFunction()), enrolment -> 0, Types.INT);
-    jobs.setup(HealthAlert.TYPE.createSerializer(jobs.getExecutionConfig().getSerializerConfig()));
+    jobs.setup(AlertMessage.TYPE.createSerializer(jobs.getExecutionConfig().getSerializerConfig()));
     jobs.setProcessingTime(BASE + 1000 * seconds);
     if (from != null) {
       jobs.initializeState(from);
@@ -36,7 +37,7 @@ class CheckpointFunctionTest {
   private List<Alert> until(long seconds) throws Exception {
     jobs.getOutput().clear();
     jobs.setProcessingTime(BASE + 1000 * seconds);
-    return jobs.extractOutputValues().stream().map(HealthAlert::alert).toList();
+    return jobs.extractOutputValues().stream().map(AlertMessage::alert).toList();
   }
 
   @AfterEach

@@ -2,6 +2,7 @@ package io.weir.jobs.health;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.message.Enrolment;
 import io.weir.proto.Alert;
 import java.util.List;
@@ -17,18 +18,18 @@ class ClockHealthTest {
 
   @Test
   void theAlertIsOpenWhileMessagesShowThatTheClockIsAhead() throws Exception {
-    try (KeyedOneInputStreamOperatorTestHarness<Integer, Enrolment, HealthAlert> jobs =
+    try (KeyedOneInputStreamOperatorTestHarness<Integer, Enrolment, AlertMessage> jobs =
         new KeyedOneInputStreamOperatorTestHarness<>(
             new KeyedProcessOperator<>(new ClockHealth()), list -> 0, Types.INT)) {
       jobs.setup(
-          HealthAlert.TYPE.createSerializer(jobs.getExecutionConfig().getSerializerConfig()));
+          AlertMessage.TYPE.createSerializer(jobs.getExecutionConfig().getSerializerConfig()));
       jobs.open();
       long[] ahead = {0, Enrolment.UNSURE, AHEAD, AHEAD, Enrolment.UNSURE, 0};
       for (int i = 0; i < ahead.length; i++) {
         long at = BASE + 5_000L * i + Math.max(0, ahead[i]);
         jobs.processElement(new StreamRecord<>(new Enrolment(at, List.of(), ahead[i])));
       }
-      List<Alert> told = jobs.extractOutputValues().stream().map(HealthAlert::alert).toList();
+      List<Alert> told = jobs.extractOutputValues().stream().map(AlertMessage::alert).toList();
       assertEquals(2, told.size());
       assertEquals("jobs_clock_ahead", told.get(0).getReason());
       assertEquals(BASE + 10_000, told.get(0).getOpenedMs());

@@ -2,6 +2,7 @@ package io.weir.jobs.health;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.health.Condition.Finding;
 import io.weir.proto.Severity;
 import java.util.ArrayList;
@@ -12,7 +13,7 @@ import org.junit.jupiter.api.Test;
 
 class ConditionTest {
   private final Condition condition = new Condition(Reason.PROBE_SILENT);
-  private final List<HealthAlert> told = new ArrayList<>();
+  private final List<AlertMessage> told = new ArrayList<>();
 
   private void twice(boolean holds, long began, long now) {
     for (int check = 0; check < 2; check++) {
@@ -33,7 +34,7 @@ class ConditionTest {
     twice(true, 10, 300);
     twice(false, 0, 400);
     twice(true, 350, 500);
-    assertEquals(List.of(1, 2, 3, 4, 1), told.stream().map(HealthAlert::version).toList());
+    assertEquals(List.of(1, 2, 3, 4, 1), told.stream().map(AlertMessage::version).toList());
     List<String> ids = told.stream().map(alert -> alert.alert().getId()).toList();
     assertEquals(4, Collections.frequency(ids, ids.get(0)));
     assertEquals(0, told.get(2).alert().getClosedMs());

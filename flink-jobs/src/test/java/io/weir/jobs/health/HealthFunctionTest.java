@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import io.weir.jobs.Stage;
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.ledger.LedgerStages;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
@@ -18,13 +19,13 @@ import org.junit.jupiter.api.Test;
 class HealthFunctionTest {
   private static final long BASE = 1_767_225_600_000L;
 
-  private Stage<LedgerEvent, HealthAlert> health;
-  private final List<HealthAlert> alerts = new ArrayList<>();
+  private Stage<LedgerEvent, AlertMessage> health;
+  private final List<AlertMessage> alerts = new ArrayList<>();
 
   @BeforeEach
   void start() throws Exception {
     health =
-        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE);
+        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, AlertMessage.TYPE);
   }
 
   @AfterEach

@@ -1,5 +1,6 @@
 package io.weir.jobs.health;
 
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.message.LedgerEvent;
 import java.time.Duration;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
@@ -9,7 +10,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 public final class HealthStages {
   private HealthStages() {}
 
-  public static OneInputStreamOperator<LedgerEvent, HealthAlert> operator() {
+  public static OneInputStreamOperator<LedgerEvent, AlertMessage> operator() {
     return new KeyedProcessOperator<>(new HealthFunction(Duration.ofSeconds(20)));
   }
 }

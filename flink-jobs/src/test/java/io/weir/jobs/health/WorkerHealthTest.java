@@ -3,6 +3,7 @@ package io.weir.jobs.health;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.weir.jobs.Stage;
+import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.ledger.RunEvents;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.proto.Alert;
@@ -19,8 +20,8 @@ class WorkerHealthTest {
   private List<String> alerts(int until) throws Exception {
     List<Alert> newest = new ArrayList<>();
     try (var health =
-        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, HealthAlert.TYPE)) {
-      for (HealthAlert alert : events.play(until, health, 7)) {
+        Stage.keyed(HealthStages::operator, LedgerEvent::probe, Types.STRING, AlertMessage.TYPE)) {
+      for (AlertMessage alert : events.play(until, health, 7)) {
         newest.removeIf(one -> one.getId().equals(alert.alert().getId()));
         newest.add(alert.alert());
       }

@@ -3,9 +3,11 @@ package io.weir.jobs.source;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.weir.jobs.message.RawMessage;
+import io.weir.proto.Alert;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.CounterMessage;
 import io.weir.proto.FlowMessage;
+import io.weir.proto.Severity;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -82,5 +84,53 @@ class ChecksTest {
     assertEquals("wrong_worker: 1 in partition 0", refusal(closing().setWorker(1)));
     assertEquals(
         "no_body: neither a batch nor a closing record", refusal(closing().clearClosing()));
+  }
+
+  private static Alert.Builder alert() {
+    return Alert.newBuilder()
+        .setMajor(Checks.MAJOR)
+        .setProbe("alpha")
+        .setId("1")
+        .setReason("order_refused")
+        .setSeverity(Severity.SEVERITY_WARNING)
+        .setOpenedMs(START_MS)
+        .setUpdatedMs(START_MS)
+        .putValues("packets", 7);
+  }
+
+  private static String refusal(Alert.Builder alert) {
+    try {
+      Checks.alert(
+          new RawMessage("weir.alerts.alpha", 0, 0, START_MS, alert.build().toByteArray()));
+      return "";
+    } catch (Checks.Refused e) {
+      return e.getMessage();
+    }
+  }
+
+  @Test
+  void anAlertConcernsItsOwnProbe() {
+    assertEquals("", refusal(alert()));
+    assertEquals("wrong_probe: beta on the topic of alpha", refusal(alert().setProbe("beta")));
+    assertEquals("wrong_probe:  on the topic of alpha", refusal(alert().setProbe("")));
+  }
+
+  @Test
+  void anAlertHasValuesThatItsColumnsHold() {
+    assertEquals("major: 2, understood is 1", refusal(alert().setMajor(2)));
+    assertEquals("bad_record: severity 9", refusal(alert().setSeverityValue(9)));
+    assertEquals("bad_record: a reason that is not in snake case", refusal(alert().setReason("A")));
+    String noId = "bad_record: an id of no or more than 255 characters";
+    assertEquals(noId, refusal(alert().setId("")));
+    assertEquals(noId, refusal(alert().setId("x".repeat(256))));
+    assertEquals(
+        "bad_record: time 4294967296000 ms", refusal(alert().setClosedMs((1L << 32) * 1000)));
+    assertEquals("bad_record: time 18446744073709551615 ms", refusal(alert().setOpenedMs(-1)));
+    for (double value : new double[] {-1, Double.NaN, Double.POSITIVE_INFINITY, 0x1p63}) {
+      assertEquals("bad_record: value " + value, refusal(alert().putValues("packets", value)));
+    }
+    assertEquals(
+        "bad_record: an alert of more than 16384 octets",
+        refusal(alert().setText("x".repeat(16 << 10))));
   }
 }

@@ -1,4 +1,4 @@
-package io.weir.jobs.health;
+package io.weir.jobs.alerts;
 
 import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.source.KafkaRecords;
@@ -11,20 +11,20 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * Alerts as Kafka records: the key is the alert's id, so that the messages of one alert stay in
  * order.
  */
-public final class AlertRecords extends KafkaRecords<HealthAlert> {
+public final class AlertRecords extends KafkaRecords<AlertMessage> {
   private static final long serialVersionUID = 1;
 
   /** The topic of all alerts. */
   public static final String TOPIC = "weir.alerts";
 
   /** The sink of alerts. */
-  static KafkaSink<HealthAlert> sink(Brokers brokers) {
+  public static KafkaSink<AlertMessage> sink(Brokers brokers) {
     return new AlertRecords().sink(brokers, new Properties());
   }
 
   @Override
   public ProducerRecord<byte[], byte[]> serialize(
-      HealthAlert alert, KafkaSinkContext context, Long timestamp) {
+      AlertMessage alert, KafkaSinkContext context, Long timestamp) {
     byte[] key = alert.alert().getId().getBytes(StandardCharsets.UTF_8);
     return new ProducerRecord<>(TOPIC, key, alert.alert().toByteArray());
   }

@@ -1,4 +1,4 @@
-package io.weir.jobs.health;
+package io.weir.jobs.alerts;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
@@ -12,9 +12,9 @@ import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
 /** One opening, update or closing of an alert, with the number of this message, from 1. */
-public record HealthAlert(Alert alert, int version) {
-  public static final WireType<HealthAlert> TYPE =
-      new WireType<>(HealthAlert.class, new Serializer());
+public record AlertMessage(Alert alert, int version) {
+  public static final WireType<AlertMessage> TYPE =
+      new WireType<>(AlertMessage.class, new Serializer());
 
   /** Converts it to a row of {@code alerts}, which holds values as whole numbers. */
   public TableRow row() {
@@ -37,12 +37,12 @@ public record HealthAlert(Alert alert, int version) {
     return new TableRow(Table.ALERTS, cells);
   }
 
-  /** Writes a {@link HealthAlert}. */
-  public static final class Serializer extends WireSerializer<HealthAlert> {
+  /** Writes a {@link AlertMessage}. */
+  public static final class Serializer extends WireSerializer<AlertMessage> {
     private static final long serialVersionUID = 1;
 
     @Override
-    public void write(HealthAlert value, DataOutputView out) throws IOException {
+    public void write(AlertMessage value, DataOutputView out) throws IOException {
       byte[] bytes = value.alert.toByteArray();
       out.writeInt(bytes.length);
       out.write(bytes);
@@ -50,10 +50,10 @@ public record HealthAlert(Alert alert, int version) {
     }
 
     @Override
-    public HealthAlert read(DataInputView in) throws IOException {
+    public AlertMessage read(DataInputView in) throws IOException {
       byte[] bytes = new byte[in.readInt()];
       in.readFully(bytes);
-      return new HealthAlert(Alert.parseFrom(bytes), in.readInt());
+      return new AlertMessage(Alert.parseFrom(bytes), in.readInt());
     }
   }
 }
