@@ -11,6 +11,8 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
+use crate::privacy::Privacy;
+use crate::privacy::config::PrivacyConfig;
 use crate::publish::Identity;
 use crate::publish::kafka::KafkaOptions;
 use crate::publish::kafka::credentials::{self, Credentials, DEFAULT_PATH};
@@ -72,8 +74,13 @@ pub struct Config {
     pub filters: FilterConfig,
     /// The exporters that `collect` listens to.
     pub collect: CollectConfig,
+    /// Pseudonyms in place of addresses.
+    pub privacy: PrivacyConfig,
     /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
+    /// The key of the pseudonyms, read together with the file, so that no command can publish without it.
+    #[serde(skip)]
+    pub(crate) pseudonyms: Option<Arc<Privacy>>,
 }
 
 /// `[packets]`.
@@ -225,7 +232,9 @@ impl Default for Config {
             limits: Limits::default(),
             filters: FilterConfig::default(),
             collect: CollectConfig::default(),
+            privacy: PrivacyConfig::default(),
             metrics: MetricsConfig::default(),
+            pseudonyms: None,
         }
     }
 }
@@ -293,6 +302,11 @@ impl Config {
         config.source.check()?;
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
+        }
+        config.pseudonyms = Privacy::open(&config.privacy, &config.local_networks)?;
+        if config.pseudonyms.is_some() {
+            filter::refuse_addresses(&config.filters.sets)?;
+            config.applications.names &= config.privacy.names;
         }
         Ok(config)
     }
@@ -378,7 +392,16 @@ impl Config {
     /// The identity that the messages of one of `workers` carry.
     pub fn identity(&self, worker: u32, workers: u32, epoch: u64, source: String) -> Identity {
         let interval_ms = self.interval.ms();
-        Identity { probe: self.probe.clone(), worker, workers, epoch, interval_ms, source, ..Identity::default() }
+        Identity {
+            probe: self.probe.clone(),
+            worker,
+            workers,
+            epoch,
+            interval_ms,
+            source,
+            privacy: self.pseudonyms.clone(),
+            ..Identity::default()
+        }
     }
 
     /// How to reach Kafka; a live capture never blocks, and has a spool.
@@ -461,6 +484,11 @@ mod tests {
             "idle",
             "default",
             "exporters",
+            "mode",
+            "key_file",
+            "period",
+            "addresses",
+            "names",
             "listen",
         ] {
             assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");

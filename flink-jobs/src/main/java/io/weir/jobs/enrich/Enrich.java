@@ -8,6 +8,7 @@ import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
+import io.weir.proto.Pseudonyms;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -91,7 +92,8 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     End end = new End(known);
     for (int i = 0; i < flows.size(); i++) {
       Flow flow = flows.get(i);
-      end.look(flow.getSrcAddr());
+      int pseudonyms = flow.getPseudonymsValue();
+      end.look(flow.getSrcAddr(), (pseudonyms & Pseudonyms.PSEUDONYMS_SOURCE_VALUE) != 0);
       enrichment.srcAs[i] = end.system;
       enrichment.srcCountry[i] = (short) end.country;
       enrichment.srcPrefix[i] = prefixes.id(end.place);
@@ -103,7 +105,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       if (prefixes.national(end.place)) {
         ends |= Enrichment.SRC_NATIONAL;
       }
-      end.look(flow.getDstAddr());
+      end.look(flow.getDstAddr(), (pseudonyms & Pseudonyms.PSEUDONYMS_DESTINATION_VALUE) != 0);
       enrichment.dstAs[i] = end.system;
       enrichment.dstCountry[i] = (short) end.country;
       enrichment.dstPrefix[i] = prefixes.id(end.place);
@@ -135,8 +137,9 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       this.known = known;
     }
 
-    void look(ByteString address) {
-      told = !address.isEmpty();
+    /** Nothing is known about a pseudonym: by chance it is the address of somebody else. */
+    void look(ByteString address, boolean pseudonym) {
+      told = !address.isEmpty() && !pseudonym;
       if (told) {
         long high = Addresses.high(address);
         long low = Addresses.low(address);
