@@ -11,10 +11,11 @@ use crate::meter::overflow::Network;
 use crate::packet::Address;
 use config::{PrivacyConfig, PrivacyMode, Replaced};
 use cryptopan::{CryptoPan, KEY_OCTETS};
+use foldhash::fast::RandomState;
 use hkdf::Hkdf;
 use sha2::Sha256;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,10 +89,8 @@ pub struct Pseudonyms {
     privacy: Arc<Privacy>,
     period: u64,
     pan: CryptoPan,
-    hasher: foldhash::fast::FixedState,
-    /// Addresses and their pseudonyms, at the place of the address's hash.
-    four: Box<[(u32, u32)]>,
-    six: Box<[(u128, u128)]>,
+    four: Remembered<u32>,
+    six: Remembered<u128>,
 }
 
 impl fmt::Debug for Pseudonyms {
@@ -108,10 +107,8 @@ impl Pseudonyms {
             privacy,
             period: 0,
             pan,
-            // Seeded by chance: whoever chooses addresses cannot choose their places.
-            hasher: foldhash::fast::FixedState::with_seed(fastrand::u64(..)),
-            four: vec![(0, 0); REMEMBERED[0]].into(),
-            six: vec![(0, 0); REMEMBERED[1]].into(),
+            four: Remembered::new(REMEMBERED[0]),
+            six: Remembered::new(REMEMBERED[1]),
         };
         new.forget();
         new
@@ -143,10 +140,9 @@ impl Pseudonyms {
         self.forget();
     }
 
-    /// Every place holds an address and its pseudonym, at first that of address 0.
     fn forget(&mut self) {
-        self.four.fill((0, self.pan.v4(0)));
-        self.six.fill((0, self.pan.v6(0)));
+        self.four.forget(self.pan.v4(0));
+        self.six.forget(self.pan.v6(0));
     }
 
     /// Replaces an address by its pseudonym, if it is to be; returns whether it was.
@@ -182,30 +178,39 @@ impl Pseudonyms {
 
     #[inline]
     fn v4(&mut self, address: u32) -> u32 {
-        let mut hash = self.hasher.build_hasher();
-        hash.write_u32(address);
-        let at = hash.finish() as usize % REMEMBERED[0];
-        let (known, pseudonym) = self.four[at];
-        if known == address {
-            return pseudonym;
-        }
-        let pseudonym = self.pan.v4(address);
-        self.four[at] = (address, pseudonym);
-        pseudonym
+        self.four.of(address, |address| self.pan.v4(address))
     }
 
     #[inline]
     fn v6(&mut self, address: u128) -> u128 {
-        let mut hash = self.hasher.build_hasher();
-        hash.write_u128(address);
-        let at = hash.finish() as usize % REMEMBERED[1];
-        let (known, pseudonym) = self.six[at];
-        if known == address {
-            return pseudonym;
+        self.six.of(address, |address| self.pan.v6(address))
+    }
+}
+
+/// Addresses and their pseudonyms, each at the place of the address's hash.
+struct Remembered<A> {
+    places: Box<[(A, A)]>,
+    /// Seeded by chance: whoever chooses addresses cannot choose their places.
+    hasher: RandomState,
+}
+
+impl<A: Copy + Default + Eq + Hash> Remembered<A> {
+    fn new(places: usize) -> Remembered<A> {
+        Remembered { places: vec![(A::default(), A::default()); places].into(), hasher: RandomState::default() }
+    }
+
+    /// Every place holds an address and its pseudonym: this one of address 0.
+    fn forget(&mut self, of_zero: A) {
+        self.places.fill((A::default(), of_zero));
+    }
+
+    #[inline]
+    fn of(&mut self, address: A, make: impl FnOnce(A) -> A) -> A {
+        let at = self.hasher.hash_one(address) as usize % self.places.len();
+        if self.places[at].0 != address {
+            self.places[at] = (address, make(address));
         }
-        let pseudonym = self.pan.v6(address);
-        self.six[at] = (address, pseudonym);
-        pseudonym
+        self.places[at].1
     }
 }
 

@@ -4,6 +4,8 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.privacy.Privacy;
+import io.weir.jobs.privacy.Pseudonymizer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.Flow;
@@ -28,17 +30,29 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       new OutputTag<>("autonomous-systems", TableRow.TYPE);
 
   private final Lookups.Factory factory;
+  private final Privacy privacy;
+  private transient Pseudonymizer pseudonymizer;
   private transient Lookups lookups;
   private transient boolean tellsNames;
   private transient Known.Names told;
 
   public Enrich(Lookups.Factory factory) {
+    this(factory, Privacy.OFF);
+  }
+
+  /**
+   * With pseudonyms in place of addresses, once everything is looked up: whatever follows sees
+   * these alone.
+   */
+  public Enrich(Lookups.Factory factory, Privacy privacy) {
     this.factory = factory;
+    this.privacy = privacy;
   }
 
   @Override
   public void open(OpenContext context) throws Exception {
     lookups = factory.open();
+    pseudonymizer = privacy.isOn() ? new Pseudonymizer(privacy) : null;
     tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
     told = Known.Names.NONE;
     if (tellsNames) {
@@ -65,9 +79,9 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       told = known.names();
       tell(context);
     }
-    out.collect(
-        new Accepted(
-            message, null, enrichment(message, known), accepted.offset(), accepted.appended()));
+    Enrichment enrichment = enrichment(message, known);
+    FlowMessage kept = pseudonymizer == null ? message : pseudonymizer.hide(message);
+    out.collect(new Accepted(kept, null, enrichment, accepted.offset(), accepted.appended()));
   }
 
   private void tell(Context context) {
