@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from bench_capture import FOLDER
-from check_peers import header
+from capture_traces import header
 from harness import BENCH, CHECKOUT
 from public_captures import chosen_captures
 
