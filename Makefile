@@ -142,6 +142,9 @@ bench-collect: $(AGENT) venv-stack ## The collector's cost per record, compared 
 bench-strangers: $(AGENT) venv-stack ## A known exporter during a flood of 100,000 datagrams a second from 30,000 addresses (ARGS='--seconds 60')
 	$(TESTS) tests/bench/bench_strangers.py $(ARGS)
 
+bench-privacy: $(BENCH) venv-stack ## Pseudonyms: ns per record of captures and of new addresses, beside nfdump's nfanon (CAPTURES='files')
+	$(TESTS) tests/bench/bench_privacy.py $(CAPTURES)
+
 bench-routes: build ## Bytes per record of routers' routing data, in Kafka's messages and in stored rows (ARGS='--rounds 2')
 	$(TESTS) tests/bench/bench_routes.py $(ARGS)
 
@@ -238,5 +241,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
+  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -11,6 +11,8 @@ use crate::meter::MeterOptions;
 use crate::meter::fragments::{FRAGMENTED_COST, MAX_FRAGMENTED};
 use crate::meter::interval::IntervalLength;
 use crate::meter::overflow::Network;
+use crate::privacy::Privacy;
+use crate::privacy::config::PrivacyConfig;
 use crate::publish::Identity;
 use crate::publish::kafka::KafkaOptions;
 use crate::publish::kafka::credentials::{self, Credentials, DEFAULT_PATH};
@@ -72,8 +74,13 @@ pub struct Config {
     pub filters: FilterConfig,
     /// The exporters that `collect` listens to.
     pub collect: CollectConfig,
+    /// Pseudonyms in place of addresses.
+    pub privacy: PrivacyConfig,
     /// The endpoint of the agent's own metrics.
     pub metrics: MetricsConfig,
+    /// The key of the pseudonyms, read together with the file, so that no command can publish without it.
+    #[serde(skip)]
+    pub(crate) pseudonyms: Option<Arc<Privacy>>,
 }
 
 /// `[packets]`.
@@ -227,7 +234,9 @@ impl Default for Config {
             limits: Limits::default(),
             filters: FilterConfig::default(),
             collect: CollectConfig::default(),
+            privacy: PrivacyConfig::default(),
             metrics: MetricsConfig::default(),
+            pseudonyms: None,
         }
     }
 }
@@ -296,6 +305,10 @@ impl Config {
         config.source.check()?;
         if (1..LEAST_SPOOL).contains(&config.spool.max) {
             bail!("spool.max must be 0, for no spool, or at least {} octets", LEAST_SPOOL);
+        }
+        config.pseudonyms = Privacy::open(&config.privacy, &config.local_networks)?;
+        if config.pseudonyms.is_some() {
+            config.applications.names &= config.privacy.names;
         }
         Ok(config)
     }
@@ -370,8 +383,16 @@ impl Config {
             max_records: (self.limits.max_records_per_interval / workers as usize).max(1),
             idle_ms: self.limits.idle.as_millis() as i64,
             local_networks: self.local_networks.clone(),
-            filters: Arc::new(FilterSets::compile(&self.filters)?),
+            filters: Arc::new(self.filter_sets()?),
         })
+    }
+
+    /// The filter sets. Their names are published; with pseudonyms, none may hold an address.
+    fn filter_sets(&self) -> anyhow::Result<FilterSets> {
+        if self.pseudonyms.is_some() {
+            filter::refuse_addresses(&self.filters.sets)?;
+        }
+        FilterSets::compile(&self.filters)
     }
 
     /// Where messages wait while Kafka does not accept them; `None`: only in memory.
@@ -384,7 +405,16 @@ impl Config {
     /// The identity that the messages of one of `workers` carry.
     pub fn identity(&self, worker: u32, workers: u32, epoch: u64, source: String) -> Identity {
         let interval_ms = self.interval.ms();
-        Identity { probe: self.probe.clone(), worker, workers, epoch, interval_ms, source, ..Identity::default() }
+        Identity {
+            probe: self.probe.clone(),
+            worker,
+            workers,
+            epoch,
+            interval_ms,
+            source,
+            privacy: self.pseudonyms.clone(),
+            ..Identity::default()
+        }
     }
 
     /// How to reach Kafka; a live capture never blocks, and has a spool.
@@ -467,6 +497,11 @@ mod tests {
             "idle",
             "default",
             "exporters",
+            "mode",
+            "key_file",
+            "period",
+            "addresses",
+            "names",
             "listen",
         ] {
             assert!(EXAMPLE.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key}");

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod own_traffic;
 pub mod packet;
 pub mod prefetch;
+pub mod privacy;
 pub mod privileges;
 pub mod proto;
 pub mod publish;

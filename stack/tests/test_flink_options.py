@@ -49,7 +49,7 @@ def _given(service: Service) -> dict[str, str]:
 
 
 def test_every_option_of_the_jobs_can_be_set(tmp_path: Path) -> None:
-    given = set(_given(_flink(tmp_path, as_database="/a.mmdb", country_database="/c.mmdb")))
+    given = set(_given(_flink(tmp_path, as_database="/a.mmdb", country_database="/c.mmdb", privacy_key="/k")))
     assert given >= _FROM_ELSEWHERE
     assert given | set(_OWN) == set(_documented())
     assert {name.replace("-", "_") for name in given - _FROM_ELSEWHERE} <= set(config.Flink.model_fields)

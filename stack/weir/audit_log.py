@@ -52,12 +52,17 @@ class Wanted:
     address: ipaddress.IPv4Network | ipaddress.IPv6Network | None = None
 
 
-def ago(text: str) -> str:
-    """The time so long ago, ISO 8601; `text` such as 90s, 10min, 1h or 2d. Raises WeirError."""
+def seconds(text: str) -> int:
+    """Seconds of a span such as 90s, 10min, 1h or 2d. Raises WeirError."""
     found = re.fullmatch(r"\s*(\d{1,6})\s*(s|min|m|h|d)\s*", text)
     if not found:
         raise WeirError(f"'{text}' is not a time span", hint="write it as 90s, 10min, 1h or 2d")
-    moment = time.time() - int(found[1]) * _UNITS[found[2]]
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def ago(text: str) -> str:
+    """The time so long ago, ISO 8601; `text` such as 90s, 10min, 1h or 2d. Raises WeirError."""
+    moment = time.time() - seconds(text)
     return datetime.fromtimestamp(max(moment, 0), UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

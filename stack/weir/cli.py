@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from weir import __version__, commands
-from weir.commands import asking, audit, dead_letters, keeping, prefixes, probes, running, showing, storage
+from weir.commands import (
+    asking,
+    audit,
+    dead_letters,
+    keeping,
+    prefixes,
+    privacy,
+    probes,
+    running,
+    showing,
+    storage,
+)
 from weir.errors import WeirError
 
 app = typer.Typer(
@@ -48,7 +59,7 @@ def _global(
 for command in (
     running.up, running.down, running.upgrade, showing.customer, running.status, running.migrate, running.prepare,
     asking.sql, asking.ledger, asking.alerts, asking.nat,
-    keeping.backup, keeping.restore, keeping.forget, showing.demo,
+    keeping.backup, keeping.restore, keeping.forget, privacy.reveal, showing.demo,
 ):  # fmt: skip
     app.command()(command)
 
@@ -88,6 +99,13 @@ _storage.command("plan")(storage.plan)
 _audit = _group("audit", "Who asked what, from where. Example: weir audit show --since 1h, then weir audit verify")
 _audit.command("show")(audit.show)
 _audit.command("verify")(audit.verify)
+
+_privacy = _group(
+    "privacy",
+    "The key of pseudonyms, and its shares. Example: weir privacy split --holder anna --holder ben --to shares",
+)
+_privacy.command("split")(privacy.split)
+_privacy.command("translate")(privacy.translate)
 
 
 def main() -> None:

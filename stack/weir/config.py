@@ -87,6 +87,9 @@ class Flink(_Part):
     kafka_properties: str = ""
     as_database: str = ""
     country_database: str = ""
+    privacy_key: str = ""
+    privacy_period: str = "7d"
+    privacy_names: Literal["drop", "keep"] = "drop"
 
 
 class ClickHouse(_Part):

@@ -5,6 +5,7 @@ use super::exporter::origin::ExporterInfo;
 use super::record::{GivenName, InterfaceCounters, Named, NatEvent};
 use super::remembered::Remembered;
 use crate::packet::{Address, stated};
+use crate::privacy::Pseudonyms;
 use crate::proto;
 use crate::proto::exporter_name::Kind;
 use crate::proto::nat_event::Event;
@@ -33,13 +34,38 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// Adds it to a batch.
+    /// Adds it to a batch, with pseudonyms if the batch has any.
     pub(super) fn encode(&self, batch: &mut BatchEncoder) {
-        match self {
+        let hidden = batch.pseudonyms().map(|pseudonyms| self.hidden(pseudonyms));
+        match hidden.as_ref().unwrap_or(self) {
             Notice::Nat(event) => batch.report(2, event),
             Notice::Counters(counters) => batch.report(3, counters),
             Notice::Name(name) => batch.report(4, name),
         }
+    }
+
+    /// The same with pseudonyms, and without names unless they are kept. Exporters keep their addresses.
+    fn hidden(&self, pseudonyms: &mut Pseudonyms) -> Notice {
+        let mut hidden = self.clone();
+        let names = pseudonyms.names();
+        match &mut hidden {
+            Notice::Nat(event) => {
+                for address in
+                    [&mut event.src_addr, &mut event.dst_addr, &mut event.post_src_addr, &mut event.post_dst_addr]
+                {
+                    pseudonyms.replace_stated(address);
+                }
+                if !names {
+                    event.user_name.clear();
+                }
+            }
+            Notice::Name(name) if !names => {
+                name.name.clear();
+                name.description.clear();
+            }
+            Notice::Counters(_) | Notice::Name(_) => {}
+        }
+        hidden
     }
 }
 

@@ -99,6 +99,7 @@ impl CollectPublisher {
     pub fn flows(&mut self, flows: &Flows, sink: &mut dyn Sink) -> anyhow::Result<()> {
         let start_ms = flows.start_ms.max(0) as u64;
         let mut here = Since::default();
+        self.messages.batch.begin_interval(start_ms);
         for record in flows.records() {
             record.count(&mut self.filters);
             let [lower, upper] = record.sent();
@@ -131,6 +132,7 @@ impl CollectPublisher {
     /// If the sink cannot continue.
     pub fn notices(&mut self, start_ms: i64, notices: &[Notice], sink: &mut dyn Sink) -> anyhow::Result<()> {
         let mut batches = 0;
+        self.messages.batch.begin_interval(start_ms.max(0) as u64);
         for (at, notice) in notices.iter().enumerate() {
             notice.encode(&mut self.messages.batch);
             match notice {

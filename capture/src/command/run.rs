@@ -311,7 +311,8 @@ fn start_control(
     asked: &Asked,
 ) -> io::Result<Control> {
     let waiting = read_control(config.kafka_options(1, true), orders.next(), Arc::clone(&asked.stop))?;
-    Ok(Control::new(orders, waiting, alerts, ControlMetrics::new(metrics)))
+    let discreet = config.pseudonyms.is_some();
+    Ok(Control::new(orders, waiting, alerts, ControlMetrics::new(metrics), discreet))
 }
 
 /// Options of the workers' meters, with the filter sets of the last order in place of the configuration's.

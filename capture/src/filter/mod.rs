@@ -21,6 +21,7 @@ use decide::{Decider, Memory};
 use pcap::Compiler;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use subject::{FlowSubject, Subject};
@@ -80,6 +81,25 @@ pub fn locate(sets: &mut Sets, file: &str) {
         let before = &file.as_bytes()[..expression.offset.min(file.len())];
         expression.line = Some(before.iter().filter(|&&octet| octet == b'\n').count() + 1);
     }
+}
+
+/// Checks that no counter names an address: names of sets and labels are published as they are.
+///
+/// # Errors
+/// If one does.
+pub fn refuse_addresses(sets: &Sets) -> anyhow::Result<()> {
+    let addressed = |name: &str| {
+        name.split(|letter: char| !(letter.is_ascii_hexdigit() || ".:".contains(letter)))
+            .any(|word| word.parse::<IpAddr>().is_ok())
+    };
+    for (set, labels) in sets {
+        for name in std::iter::once(set).chain(labels.keys()) {
+            if addressed(name) {
+                bail!("filters.sets.{set}: {name:?} names an address, which [privacy] must not publish");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The shipped sets.

@@ -18,6 +18,8 @@ pub struct Control {
     alerts: KafkaSink,
     metrics: ControlMetrics,
     throttle: Throttle,
+    /// Whether alerts quote no orders, which may name addresses.
+    discreet: bool,
 }
 
 impl Control {
@@ -26,8 +28,9 @@ impl Control {
         waiting: Receiver<ControlMessage>,
         alerts: KafkaSink,
         metrics: ControlMetrics,
+        discreet: bool,
     ) -> Control {
-        Control { orders, waiting, alerts, metrics, throttle: Throttle::new(REPORT_EVERY) }
+        Control { orders, waiting, alerts, metrics, throttle: Throttle::new(REPORT_EVERY), discreet }
     }
 
     pub fn orders(&self) -> &Orders {
@@ -45,7 +48,7 @@ impl Control {
                     let number = if let Refusal::Wrong(number, _) = refusal { number } else { 0 };
                     if self.throttle.allow(&format!("{} {number}", refusal.word())) {
                         tracing::warn!("refused an order: {refusal}");
-                        let alert = refusal.alert(self.orders.probe(), message.offset);
+                        let alert = refusal.alert(self.orders.probe(), message.offset, self.discreet);
                         if let Err(error) = self.alerts.alert(&alert) {
                             tracing::error!("{error:#}: nobody is told of the refused order");
                         }

@@ -45,8 +45,14 @@ impl Refusal {
         }
     }
 
-    /// The alert that tells of it, which is over at once.
-    pub fn alert(&self, probe: &str, offset: i64) -> proto::Alert {
+    /// The alert that tells of it, which is over at once. A `discreet` one does not quote the order.
+    pub fn alert(&self, probe: &str, offset: i64, discreet: bool) -> proto::Alert {
+        let text = match self {
+            Refusal::Wrong(number, _) if discreet => {
+                format!("the filter sets of order {number} are wrong; the log of the agent says why")
+            }
+            _ => self.to_string(),
+        };
         let now_ms = (wall_clock_ns() / 1_000_000) as u64;
         let mut values = std::collections::HashMap::from([("offset".to_owned(), offset as f64)]);
         if let Refusal::Wrong(number, _) | Refusal::Replayed(number) = self {
@@ -62,7 +68,7 @@ impl Refusal {
             opened_ms: now_ms,
             updated_ms: now_ms,
             closed_ms: now_ms,
-            text: format!("The agent of {probe} refused an order: {self}."),
+            text: format!("The agent of {probe} refused an order: {text}."),
             values,
             ..proto::Alert::default()
         }
@@ -338,10 +344,13 @@ mod tests {
 
     #[test]
     fn a_refusal_becomes_an_alert_that_is_over() {
-        let alert = Refusal::OtherProbe("b".repeat(500)).alert("oslo", 9);
+        let alert = Refusal::OtherProbe("b".repeat(500)).alert("oslo", 9, true);
         assert_eq!((&alert.reason[..], &alert.subject[..], &alert.probe[..]), ("order_refused", "other_probe", "oslo"));
         assert_eq!(alert.opened_ms, alert.closed_ms);
         assert!(alert.text.len() < 200, "{}", alert.text);
-        assert_eq!(Refusal::Wrong(7, String::new()).alert("oslo", 9).values["order"], 7.0);
+        let wrong = Refusal::Wrong(7, "host 192.0.2.1".to_owned());
+        assert_eq!(wrong.alert("oslo", 9, false).values["order"], 7.0);
+        assert!(wrong.alert("oslo", 9, false).text.contains("192.0.2.1"));
+        assert!(!wrong.alert("oslo", 9, true).text.contains("192.0.2.1"));
     }
 }

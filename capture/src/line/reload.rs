@@ -2,6 +2,8 @@
 
 use crate::config::{Config, PacketsConfig};
 use crate::meter::MeterOptions;
+use crate::meter::overflow::Network;
+use crate::privacy::config::Replaced;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,6 +43,11 @@ impl Reload {
     }
 }
 
+/// The networks whose addresses are replaced by pseudonyms, where only those are.
+fn replaced_networks(config: &Config) -> Option<&[Network]> {
+    (config.privacy.addresses == Replaced::Local).then_some(&config.local_networks)
+}
+
 /// Changed keys that take effect only after a restart.
 pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
     let fixed = |config: &Config| {
@@ -55,6 +62,7 @@ pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
             ("[[export]]", format!("{:?}", config.export)),
             ("[spool]", format!("{:?}", config.spool)),
             ("limits.memory", config.limits.memory.to_string()),
+            ("[privacy]", format!("{:?} {:?}", config.privacy, replaced_networks(config))),
             ("[metrics]", format!("{:?}", config.metrics)),
         ]
     };
@@ -75,6 +83,11 @@ mod tests {
         .unwrap();
         assert_eq!(needs_restart(&running, &new), ["interval", "[kafka]"]);
         assert!(needs_restart(&running, &running).is_empty());
+        // Else addresses of a network that became local would be published.
+        let [running, new] = ["[]", "[\"10.0.0.0/8\"]"].map(|networks| {
+            Config::parse(&format!("local_networks = {networks}\n[privacy]\naddresses = \"local\"")).unwrap()
+        });
+        assert_eq!(needs_restart(&running, &new), ["[privacy]"]);
     }
 
     #[test]

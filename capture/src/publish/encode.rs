@@ -8,10 +8,12 @@ use crate::app::NotInspected;
 use crate::app::names::{Kind, MAX_OCTETS};
 use crate::meter::overflow::{OverflowKey, OverflowRecord};
 use crate::meter::record::{Events, Record};
-use crate::packet::{Address, Quoted};
+use crate::packet::{self, Address, Quoted};
+use crate::privacy::{Privacy, Pseudonyms};
 use crate::proto::overflow::Key;
 use crate::proto::{self, Flow, Overflow, QuotedFlow, RecordKind};
 use prost::Message as _;
+use std::sync::Arc;
 
 pub const BATCH_RECORDS: usize = 500;
 
@@ -31,6 +33,8 @@ pub struct BatchEncoder {
     records: usize,
     /// Exporters' reports other than flows: in the batch, but not records.
     reports: usize,
+    /// Pseudonyms in place of addresses, if the configuration asks for them.
+    pseudonyms: Option<Box<Pseudonyms>>,
 }
 
 impl Default for BatchEncoder {
@@ -41,11 +45,53 @@ impl Default for BatchEncoder {
             at: BATCH_HEAD,
             records: 0,
             reports: 0,
+            pseudonyms: None,
         }
     }
 }
 
 impl BatchEncoder {
+    /// An empty batch, whose addresses become pseudonyms if there is a key.
+    pub fn new(privacy: Option<&Arc<Privacy>>) -> BatchEncoder {
+        let pseudonyms = privacy.map(|privacy| Box::new(Pseudonyms::new(Arc::clone(privacy))));
+        BatchEncoder { pseudonyms, ..BatchEncoder::default() }
+    }
+
+    /// Takes the pseudonyms of an interval that starts then, for everything that follows.
+    #[inline]
+    pub fn begin_interval(&mut self, start_ms: u64) {
+        if let Some(pseudonyms) = &mut self.pseudonyms {
+            pseudonyms.begin(start_ms);
+        }
+    }
+
+    /// The number of the period whose pseudonyms it writes; 0 for addresses.
+    pub fn period(&self) -> u64 {
+        self.pseudonyms.as_ref().map_or(0, |pseudonyms| pseudonyms.period())
+    }
+
+    /// Whether records keep names and MAC addresses.
+    #[inline]
+    pub fn names(&self) -> bool {
+        self.pseudonyms.as_ref().is_none_or(|pseudonyms| pseudonyms.names())
+    }
+
+    /// The pseudonyms, if there are any.
+    pub fn pseudonyms(&mut self) -> Option<&mut Pseudonyms> {
+        self.pseudonyms.as_deref_mut()
+    }
+
+    /// An address as it is published, and whether that is a pseudonym.
+    #[inline]
+    pub fn published(&mut self, address: &Address, version: u8) -> (Address, bool) {
+        let mut address = *address;
+        let replaced = match &mut self.pseudonyms {
+            Some(pseudonyms) => pseudonyms.replace(&mut address, version),
+            None => false,
+        };
+        (address, replaced)
+    }
+
     /// Records of flows.
     pub fn len(&self) -> usize {
         self.records
@@ -84,7 +130,12 @@ impl BatchEncoder {
     /// Adds an overflow record, which is rare.
     pub fn overflow(&mut self, record: &OverflowRecord, interval_start_ms: u64) {
         let begins = self.begin_record();
-        self.raw(&overflow(record, interval_start_ms).encode_to_vec());
+        let mut flow = overflow(record, interval_start_ms);
+        if let Some(pseudonyms) = &mut self.pseudonyms {
+            let replaced = [&mut flow.src_addr, &mut flow.dst_addr].map(|stated| pseudonyms.replace_stated(stated));
+            flow.pseudonyms = which(replaced) as i32;
+        }
+        self.raw(&flow.encode_to_vec());
         self.end_message(begins);
     }
 
@@ -157,8 +208,7 @@ impl BatchEncoder {
     fn flow_fields(&mut self, record: &Record<'_>, interval_start_ms: u64) {
         let key = &record.key;
         let (src, dst) = (record.initiator.end, 1 - record.initiator.end);
-        self.address::<1>(&key.addresses[usize::from(src)], key.version);
-        self.address::<2>(&key.addresses[usize::from(dst)], key.version);
+        let replaced = self.ends([&key.addresses[usize::from(src)], &key.addresses[usize::from(dst)]], key.version);
         self.number::<3>(u64::from(key.source_port(src)));
         self.number::<4>(u64::from(key.ports[usize::from(dst)]));
         self.number::<5>(u64::from(key.protocol));
@@ -184,8 +234,9 @@ impl BatchEncoder {
         if let Some(quoted) = &record.quoted {
             self.quoted(quoted);
         }
+        self.number::<48>(which(replaced) as u64);
         self.number::<50>(u64::from(record.application_id));
-        if let Some(name) = record.name {
+        if let Some(name) = record.name.filter(|_| self.names()) {
             match name.kind() {
                 Kind::Server => self.bytes::<51>(name.as_str().as_bytes()),
                 Kind::Query => self.bytes::<52>(name.as_str().as_bytes()),
@@ -221,10 +272,13 @@ impl BatchEncoder {
     }
 
     fn quoted(&mut self, quoted: &Quoted) {
-        let octets = |address: Address| (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec();
+        let [src_addr, dst_addr] = quoted.addresses.map(|address| {
+            let (address, _) = self.published(&address, quoted.version);
+            (if quoted.version == 4 { &address[12..] } else { &address[..] }).to_vec()
+        });
         let message = QuotedFlow {
-            src_addr: octets(quoted.addresses[0]),
-            dst_addr: octets(quoted.addresses[1]),
+            src_addr,
+            dst_addr,
             src_port: u32::from(quoted.ports[0]),
             dst_port: u32::from(quoted.ports[1]),
             protocol: u32::from(quoted.protocol),
@@ -232,9 +286,27 @@ impl BatchEncoder {
         self.bytes::<42>(&message.encode_to_vec());
     }
 
+    /// Source and destination, the fields 1 and 2; returns which of them are pseudonyms.
+    #[inline]
+    pub fn ends(&mut self, addresses: [&Address; 2], version: u8) -> [bool; 2] {
+        let [(src, src_replaced), (dst, dst_replaced)] = addresses.map(|address| self.published(address, version));
+        self.address::<1>(&src, version);
+        self.address::<2>(&dst, version);
+        [src_replaced, dst_replaced]
+    }
+
+    /// Another address of a record: a pseudonym if it is to be one, left out where it is unspecified.
+    pub fn other<const FIELD: u32>(&mut self, address: &Address) {
+        if *address != Address::default() {
+            let version = if packet::shortest(address).len() == 4 { 4 } else { 6 };
+            let (address, _) = self.published(address, version);
+            self.address::<FIELD>(&address, version);
+        }
+    }
+
     /// An address, in 4 octets if it is IPv4.
     #[inline]
-    pub fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
+    fn address<const FIELD: u32>(&mut self, address: &Address, version: u8) {
         if version == 4 {
             self.bytes::<FIELD>(&address[12..16]);
         } else {
@@ -325,6 +397,17 @@ fn put(octets: &mut [u8], at: &mut usize, mut value: u64) {
     *at += 1;
 }
 
+/// The field `pseudonyms` of a record whose source or destination is one.
+#[inline]
+pub fn which(replaced: [bool; 2]) -> proto::Pseudonyms {
+    match replaced {
+        [false, false] => proto::Pseudonyms::Unspecified,
+        [true, false] => proto::Pseudonyms::Source,
+        [false, true] => proto::Pseudonyms::Destination,
+        [true, true] => proto::Pseudonyms::Both,
+    }
+}
+
 fn overflow(record: &OverflowRecord, interval_start_ms: u64) -> Flow {
     let mut flow = Flow {
         fwd_packets: record.volume.packets,
@@ -366,8 +449,12 @@ mod tests {
     use super::*;
     use crate::app::names::Name;
     use crate::meter::key;
+    use crate::meter::overflow::OverflowKind;
     use crate::meter::record::Sent;
+    use crate::meter::sketch::Sketch;
+    use crate::privacy::tests::privacy;
     use crate::proto::flow_message::Body;
+    use crate::volume::Volume;
     use proptest::prelude::*;
 
     /// A record as generated code represents it, field by field.
@@ -536,6 +623,60 @@ mod tests {
                 let body = Some(Body::Batch(proto::FlowBatch { flows, ..Default::default() }));
                 prop_assert_eq!(message, proto::FlowMessage { body, ..header.clone() });
             }
+        }
+
+        #[test]
+        fn every_address_of_a_record_becomes_its_pseudonym(
+            records in prop::collection::vec(record(), 1..30),
+            coarse in prop::collection::vec((address(4), address(6)), 1..5),
+            local in prop::option::of(Just("0.0.0.0/1")),
+            kept: bool,
+        ) {
+            let name = Name::server(b"www.example.org").unwrap();
+            let privacy = privacy(local, kept);
+            let (mut encoder, mut pseudonyms) = (BatchEncoder::new(Some(&privacy)), Pseudonyms::new(privacy));
+            encoder.begin_interval(START);
+            pseudonyms.begin(START);
+            let mut plain = Vec::new();
+            for record in records {
+                let record = Record { name: Some(&name), ..record };
+                encoder.flow(&record, START);
+                plain.push(expected(&record, START));
+            }
+            for (four, six) in coarse {
+                let kind = |version| OverflowKind { protocol: 6, version };
+                let keys = [
+                    OverflowKey::Source(four, kind(4), 1),
+                    OverflowKey::Destination(six, kind(6), 1),
+                    OverflowKey::Direction(kind(4), true),
+                ];
+                for key in keys {
+                    let record = OverflowRecord {
+                        key,
+                        volume: Volume::default(),
+                        syn: 0,
+                        distinct: Sketch::default(),
+                        first_ms: START as i64,
+                        last_ms: START as i64,
+                    };
+                    encoder.overflow(&record, START);
+                    plain.push(overflow(&record, START));
+                }
+            }
+            for flow in &mut plain {
+                let replaced = [&mut flow.src_addr, &mut flow.dst_addr].map(|stated| pseudonyms.replace_stated(stated));
+                flow.pseudonyms = i32::from(replaced[0]) + 2 * i32::from(replaced[1]);
+                if let Some(quoted) = &mut flow.icmp_quoted_flow {
+                    pseudonyms.replace_stated(&mut quoted.src_addr);
+                    pseudonyms.replace_stated(&mut quoted.dst_addr);
+                }
+                if !kept {
+                    flow.server_name.clear();
+                }
+            }
+            let message = proto::FlowMessage::decode(encoder.message(&proto::FlowMessage::default())).unwrap();
+            let Some(Body::Batch(batch)) = message.body else { panic!("no batch") };
+            prop_assert_eq!(batch.flows, plain);
         }
     }
 

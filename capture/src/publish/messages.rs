@@ -34,15 +34,8 @@ impl Messages {
             interval_ms: identity.interval_ms,
             ..proto::FlowMessage::default()
         };
-        Messages {
-            identity,
-            message,
-            batch: BatchEncoder::default(),
-            sequence: 0,
-            first_sequence: 0,
-            counters_sequence: 0,
-            order: 0,
-        }
+        let batch = BatchEncoder::new(identity.privacy.as_ref());
+        Messages { identity, message, batch, sequence: 0, first_sequence: 0, counters_sequence: 0, order: 0 }
     }
 
     pub fn identity(&self) -> &Identity {

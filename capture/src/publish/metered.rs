@@ -111,6 +111,7 @@ impl Publisher {
             }
         }
         let mut here = Published::default();
+        self.messages.batch.begin_interval(start_ms);
 
         let records = &mut interval.records;
         let pace = pace.start(records.len() + interval.overflow.len());

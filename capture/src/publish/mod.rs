@@ -14,8 +14,10 @@ pub mod pace;
 pub mod spool;
 pub mod topic;
 
+use crate::privacy::Privacy;
 use crate::proto;
 use crate::volume::{Volume, add_fields};
+use std::sync::Arc;
 
 /// Major version of the schemas: old readers cannot read messages of a newer one.
 pub const MAJOR: u32 = 1;
@@ -98,6 +100,8 @@ pub struct Identity {
     pub time_shift_ms: i64,
     /// Packets and ms since the previous epoch; zeros if unknown.
     pub gap: (u64, u64),
+    /// The key of the pseudonyms that stand for addresses in its messages; absent: addresses are published.
+    pub privacy: Option<Arc<Privacy>>,
 }
 
 /// Sums published so far, from the records themselves.

@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A running collector; a test that fails kills it.
-struct Collector {
+pub struct Collector {
     child: Child,
     records: PathBuf,
     log: PathBuf,
@@ -30,10 +30,16 @@ impl Drop for Collector {
 impl Collector {
     /// Starts it, and waits until it listens; templates and the like are kept in `folder`.
     fn start(folder: &Path, arguments: &[&str]) -> Collector {
+        Collector::start_to("jsonl", "", folder, arguments)
+    }
+
+    /// The same for records that go to `to`, with `more` lines of configuration.
+    pub fn start_to(to: &str, more: &str, folder: &Path, arguments: &[&str]) -> Collector {
         let [config, records, log] = ["weir-probe.toml", "records", "log"].map(|name| folder.join(name));
-        std::fs::write(&config, "probe = \"edge\"\ninterval = \"1s\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+        let text = format!("probe = \"edge\"\ninterval = \"1s\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n{more}");
+        std::fs::write(&config, text).unwrap();
         let mut command = probe();
-        command.args(["collect", "--to", "jsonl", "--config"]).arg(&config).arg("--state-dir").arg(folder);
+        command.args(["collect", "--to", to, "--config"]).arg(&config).arg("--state-dir").arg(folder);
         command.args(arguments).stdout(File::create(&records).unwrap()).stderr(File::create(&log).unwrap());
         let collector = Collector { child: command.spawn().unwrap(), records, log };
         collector.until("listening on");
@@ -61,18 +67,18 @@ impl Collector {
     }
 
     /// Waits until it logs this.
-    fn until(&self, needle: &str) {
+    pub fn until(&self, needle: &str) {
         until(|| self.log().contains(needle), || format!("it does not say {needle:?} but:\n{}", self.log()));
     }
 
     /// The word that follows this text in its log.
-    fn said_after(&self, needle: &str) -> String {
+    pub fn said_after(&self, needle: &str) -> String {
         let log = self.log();
         let rest = log.split_once(needle).unwrap_or_else(|| panic!("no {needle:?} in:\n{log}")).1;
         rest.split([' ', ',', '\n']).next().unwrap().to_owned()
     }
 
-    fn metrics(&self) -> String {
+    pub fn metrics(&self) -> String {
         let address = self.said_after("metrics on http://");
         let mut stream = TcpStream::connect(address.strip_suffix("/metrics").unwrap()).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -82,19 +88,37 @@ impl Collector {
     }
 
     /// Waits until its metrics have this line.
-    fn counts(&self, line: &str) {
+    pub fn counts(&self, line: &str) {
         let has = || self.metrics().lines().any(|other| other == line);
         until(has, || format!("no {line:?} in:\n{}", self.metrics()));
     }
 
     /// Asks it to end; returns its records, and the end of its log, the summary.
-    fn stop(mut self) -> (Vec<Value>, String) {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
+    pub fn stop(mut self) -> (Vec<Value>, String) {
+        self.terminate();
+        self.ended()
+    }
+
+    /// The same, and asks again if it waits for Kafka.
+    pub fn stop_without_kafka(mut self) -> (Vec<Value>, String) {
+        self.terminate();
+        std::thread::sleep(Duration::from_secs(1));
+        if self.child.try_wait().unwrap().is_none() {
+            self.terminate();
+        }
+        self.ended()
+    }
+
+    fn ended(&mut self) -> (Vec<Value>, String) {
         until(|| self.child.try_wait().unwrap().is_some(), || "it does not end".to_owned());
         let lines = std::fs::read_to_string(&self.records).unwrap();
         let records = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         (records, self.log())
+    }
+
+    fn terminate(&self) {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
     }
 }
 
@@ -111,11 +135,11 @@ fn until(mut is: impl FnMut() -> bool, otherwise: impl FnOnce() -> String) {
     }
 }
 
-fn now_s() -> u32 {
+pub fn now_s() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32
 }
 
-fn words(numbers: &[u32]) -> Vec<u8> {
+pub fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 

@@ -10,6 +10,7 @@ mod fuzz;
 mod golden;
 mod interfaces;
 mod kafka;
+mod privacy;
 mod properties;
 mod stream;
 #[path = "../../fuzz/targets/mod.rs"]

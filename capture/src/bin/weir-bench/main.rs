@@ -5,6 +5,7 @@ mod decode;
 mod export;
 mod generate;
 mod meter;
+mod privacy;
 mod strangers;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -36,6 +37,9 @@ enum BenchCommand {
     /// Measure what exporting costs, over generated records in memory
     #[command(after_help = "Example:\n  weir-bench export --form ipfix")]
     Export(export::ExportArgs),
+    /// Measure what pseudonyms cost, over the records of captures and over new addresses
+    #[command(after_help = privacy::HELP)]
+    Privacy(privacy::PrivacyArgs),
     /// Flood a collector from very many addresses while one exporter sends
     #[command(after_help = strangers::HELP)]
     Strangers(strangers::StrangersArgs),
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         BenchCommand::Meter(args) => meter::meter(&args),
         BenchCommand::Decode(args) => decode::decode(&args),
         BenchCommand::Export(args) => export::export(&args),
+        BenchCommand::Privacy(args) => privacy::privacy(&args),
         BenchCommand::Strangers(args) => strangers::strangers(&args),
         BenchCommand::Docs => print(docs::commands(Bench::command()).as_bytes()),
     };

@@ -12,10 +12,11 @@ use std::time::Instant;
 use weir_probe::command::summary::Summary;
 use weir_probe::config::Config;
 use weir_probe::host;
-use weir_probe::line::capture::{self, CaptureOptions};
+use weir_probe::line::capture::{self, CaptureOptions, Outcome};
 use weir_probe::line::metrics::CaptureMetrics;
 use weir_probe::line::reload::Reload;
 use weir_probe::line::state::RunState;
+use weir_probe::meter::MeterOptions;
 use weir_probe::meter::interval::IntervalLength;
 use weir_probe::metrics::Metrics;
 use weir_probe::proto;
@@ -73,38 +74,13 @@ pub fn meter(args: &MeterArgs) -> Result<Exit, Failure> {
     let mut config = Config::read_or_default(args.config.as_deref()).map_err(Failure::start)?;
     config.interval = args.interval.unwrap_or(config.interval);
     let options_of_meter = config.meter(1, false).map_err(Failure::start)?;
-    let files: Vec<CaptureFile> =
-        args.files.iter().map(|path| CaptureFile::open(path)).collect::<Result<_, _>>().map_err(Failure::start)?;
-    let plan = Arc::new(Plan::new(files, true, Speed::Max, 0));
+    let plan = plan(&args.files)?;
     let mut runs = Vec::new();
     let mut summary = Summary::default();
     for _ in 0..args.repeat {
-        let metrics = Metrics::default();
-        let options = CaptureOptions {
-            identity: Identity {
-                probe: "bench".to_owned(),
-                workers: 1,
-                interval_ms: config.interval.ms(),
-                ..Identity::default()
-            },
-            packets: config.packets,
-            meter: options_of_meter.clone(),
-            pace: Pace::Unpaced,
-            share: false,
-            open_at_ns: Some(plan.span_ns.0),
-            cpu: None,
-            brokers: None,
-            interface: None,
-            reload: Reload::default(),
-            stop: Arc::default(),
-            run: RunState::default(),
-            metrics: CaptureMetrics::new(&metrics),
-            published: PublishMetrics::new(&metrics),
-        };
         let sink: Box<dyn Sink> = if args.encode { Box::new(Encode) } else { Box::new(NoSink) };
-        let source = Replay::new(Arc::clone(&plan), Arc::default(), Arc::default());
         let (started, cpu_ns) = (Instant::now(), host::process_cpu_ns());
-        let outcome = capture::join(capture::start(source, sink, options)?)?;
+        let outcome = run(&plan, &config, options_of_meter.clone(), sink)?;
         let cpu_seconds = (host::process_cpu_ns() - cpu_ns) as f64 / 1e9;
         runs.push(json!({"seconds": started.elapsed().as_secs_f64(), "cpu_seconds": cpu_seconds}));
         summary = Summary::default();
@@ -112,4 +88,46 @@ pub fn meter(args: &MeterArgs) -> Result<Exit, Failure> {
     }
     println!("{}", json!({"runs": runs, "summary": summary.json(), "peak_rss_octets": host::peak_resident_octets()}));
     Ok(Exit::Done)
+}
+
+/// Meters captures once; `sink` takes the messages.
+///
+/// # Errors
+/// [`Exit::CannotStart`] if a capture cannot be read.
+pub fn captured(files: &[PathBuf], sink: Box<dyn Sink>) -> Result<(), Failure> {
+    let config = Config::default();
+    let meter = config.meter(1, false).map_err(Failure::start)?;
+    run(&plan(files)?, &config, meter, sink).map(|_| ())
+}
+
+fn plan(files: &[PathBuf]) -> Result<Arc<Plan>, Failure> {
+    let files = files.iter().map(|path| CaptureFile::open(path)).collect::<Result<_, _>>().map_err(Failure::start)?;
+    Ok(Arc::new(Plan::new(files, true, Speed::Max, 0)))
+}
+
+fn run(plan: &Arc<Plan>, config: &Config, meter: MeterOptions, sink: Box<dyn Sink>) -> Result<Outcome, Failure> {
+    let metrics = Metrics::default();
+    let options = CaptureOptions {
+        identity: Identity {
+            probe: "bench".to_owned(),
+            workers: 1,
+            interval_ms: config.interval.ms(),
+            ..Identity::default()
+        },
+        packets: config.packets,
+        meter,
+        pace: Pace::Unpaced,
+        share: false,
+        open_at_ns: Some(plan.span_ns.0),
+        cpu: None,
+        brokers: None,
+        interface: None,
+        reload: Reload::default(),
+        stop: Arc::default(),
+        run: RunState::default(),
+        metrics: CaptureMetrics::new(&metrics),
+        published: PublishMetrics::new(&metrics),
+    };
+    let source = Replay::new(Arc::clone(plan), Arc::default(), Arc::default());
+    Ok(capture::join(capture::start(source, sink, options)?)?)
 }

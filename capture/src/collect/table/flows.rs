@@ -7,12 +7,12 @@ use crate::collect::part::Rare;
 use crate::filter::FilterCounts;
 use crate::meter::key::{Compact as _, Key, V4, V6};
 use crate::packet::{self, Address};
-use crate::publish::encode::BatchEncoder;
+use crate::publish::encode::{BatchEncoder, which};
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// Maximum octets of a record without its names: 30 numbers with their keys, three addresses, keys and lengths, the route.
-const NUMBERS_ROOM: usize = 30 * 12 + 3 * 19 + 3 * 5 + route::ROOM;
+/// Maximum octets of a record without its names: 31 numbers with their keys, three addresses, keys and lengths, the route.
+const NUMBERS_ROOM: usize = 31 * 12 + 3 * 19 + 3 * 5 + route::ROOM;
 
 /// The exporter that reported a flow, and its sampling rate. A router's cards, which are observation domains, may each
 /// see one direction of the flow; each sFlow sub-agent samples separately.
@@ -90,8 +90,7 @@ impl CollectedRecord<'_> {
         let lengths = names.iter().flatten().map(|name| name.len());
         let room = NUMBERS_ROOM + lengths.sum::<usize>();
         batch.record(room, |batch| {
-            batch.address::<1>(&key.addresses[src], key.version);
-            batch.address::<2>(&key.addresses[dst], key.version);
+            let replaced = batch.ends([&key.addresses[src], &key.addresses[dst]], key.version);
             batch.number::<3>(u64::from(key.source_port(end)));
             batch.number::<4>(u64::from(key.ports[dst]));
             batch.number::<5>(u64::from(key.protocol));
@@ -121,8 +120,10 @@ impl CollectedRecord<'_> {
                 batch.number::<31>(rare.out_of_order[dst]);
             }
             batch.number::<32>(u64::from(cell.rtt_us));
+            batch.number::<48>(which(replaced) as u64);
             batch.number::<50>(u64::from(cell.application_id));
-            let [server, query] = names.each_ref().map(|name| name.as_deref().filter(|name| !name.is_empty()));
+            let kept = batch.names();
+            let [server, query] = names.each_ref().map(|name| name.as_deref().filter(|name| kept && !name.is_empty()));
             if let Some(server) = server {
                 batch.bytes::<51>(server.as_bytes());
             }

@@ -2,7 +2,6 @@
 //! one flow in several intervals, and those of many flows; each route is encoded once and then copied.
 
 use crate::collect::element::routed::Route;
-use crate::packet::{Address, shortest};
 use crate::publish::encode::BatchEncoder;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,8 +48,8 @@ struct Place {
 /// Encoded routes, for further records that state them.
 #[derive(Default)]
 pub struct EncodedRoutes {
-    /// The number of the [`SharedRoutes`] that they belong to.
-    number: u64,
+    /// The number of the [`SharedRoutes`] that they belong to, and the period of their pseudonyms.
+    encoded: (u64, u64),
     octets: Vec<u8>,
     /// By a route's index, and [`RouteOf`].
     places: Vec<[Place; ENDS]>,
@@ -60,8 +59,9 @@ impl EncodedRoutes {
     /// Writes a route as a field of a record.
     #[inline]
     pub(super) fn write(&mut self, (routes, index): (&SharedRoutes, u32), of: RouteOf, batch: &mut BatchEncoder) {
-        if self.number != routes.number {
-            self.begin(routes);
+        let encoded = (routes.number, batch.period());
+        if self.encoded != encoded {
+            self.begin(routes, encoded);
         }
         let Place { start, octets } = self.places[index as usize][of as usize];
         if octets == 0 {
@@ -73,8 +73,8 @@ impl EncodedRoutes {
     }
 
     #[cold]
-    fn begin(&mut self, routes: &SharedRoutes) {
-        self.number = routes.number;
+    fn begin(&mut self, routes: &SharedRoutes, encoded: (u64, u64)) {
+        self.encoded = encoded;
         self.octets.clear();
         self.places.clear();
         self.places.resize(routes.all.len(), [Place::default(); ENDS]);
@@ -102,11 +102,12 @@ impl EncodedRoutes {
 
 /// Writes the fields of a route.
 pub(super) fn fields(route: &Route, batch: &mut BatchEncoder) {
-    let mac = |mac: [u8; 6]| mac.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet));
+    let names = batch.names();
+    let mac = |mac: [u8; 6]| mac.into_iter().filter(|_| names).fold(0, |number, octet| number << 8 | u64::from(octet));
     batch.number::<1>(u64::from(route.autonomous_systems[0]));
     batch.number::<2>(u64::from(route.autonomous_systems[1]));
-    address::<3>(&route.next_hop, batch);
-    address::<4>(&route.bgp_next_hop, batch);
+    batch.other::<3>(&route.next_hop);
+    batch.other::<4>(&route.bgp_next_hop);
     batch.number::<5>(u64::from(route.prefix_lengths[0]));
     batch.number::<6>(u64::from(route.prefix_lengths[1]));
     batch.number::<7>(u64::from(route.vrf[0]));
@@ -119,20 +120,13 @@ pub(super) fn fields(route: &Route, batch: &mut BatchEncoder) {
     batch.number::<14>(u64::from(route.ttl[1]));
     batch.number::<15>(mac(route.macs[0]));
     batch.number::<16>(mac(route.macs[1]));
-    address::<17>(&route.translated[0], batch);
-    address::<18>(&route.translated[1], batch);
+    batch.other::<17>(&route.translated[0]);
+    batch.other::<18>(&route.translated[1]);
     batch.number::<19>(u64::from(route.translated_ports[0]));
     batch.number::<20>(u64::from(route.translated_ports[1]));
     batch.number::<21>(u64::from(route.observation_point));
     batch.number::<22>(u64::from(route.adjacent[0]));
     batch.number::<23>(u64::from(route.adjacent[1]));
-}
-
-/// An address, left out where it is unspecified.
-fn address<const FIELD: u32>(address: &Address, batch: &mut BatchEncoder) {
-    if *address != Address::default() {
-        batch.bytes::<FIELD>(shortest(address));
-    }
 }
 
 #[cfg(test)]

@@ -4,10 +4,13 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.privacy.Privacy;
+import io.weir.jobs.privacy.Pseudonymizer;
 import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.Flow;
 import io.weir.proto.FlowMessage;
+import io.weir.proto.Pseudonyms;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -27,17 +30,29 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       new OutputTag<>("autonomous-systems", TableRow.TYPE);
 
   private final Lookups.Factory factory;
+  private final Privacy privacy;
+  private transient Pseudonymizer pseudonymizer;
   private transient Lookups lookups;
   private transient boolean tellsNames;
   private transient Known.Names told;
 
   public Enrich(Lookups.Factory factory) {
+    this(factory, Privacy.OFF);
+  }
+
+  /**
+   * With pseudonyms in place of addresses, once everything is looked up: whatever follows sees
+   * these alone.
+   */
+  public Enrich(Lookups.Factory factory, Privacy privacy) {
     this.factory = factory;
+    this.privacy = privacy;
   }
 
   @Override
   public void open(OpenContext context) throws Exception {
     lookups = factory.open();
+    pseudonymizer = privacy.isOn() ? new Pseudonymizer(privacy) : null;
     tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
     told = Known.Names.NONE;
     if (tellsNames) {
@@ -64,9 +79,9 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       told = known.names();
       tell(context);
     }
-    out.collect(
-        new Accepted(
-            message, null, enrichment(message, known), accepted.offset(), accepted.appended()));
+    Enrichment enrichment = enrichment(message, known);
+    FlowMessage kept = pseudonymizer == null ? message : pseudonymizer.hide(message);
+    out.collect(new Accepted(kept, null, enrichment, accepted.offset(), accepted.appended()));
   }
 
   private void tell(Context context) {
@@ -91,7 +106,8 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     End end = new End(known);
     for (int i = 0; i < flows.size(); i++) {
       Flow flow = flows.get(i);
-      end.look(flow.getSrcAddr());
+      int pseudonyms = flow.getPseudonymsValue();
+      end.look(flow.getSrcAddr(), (pseudonyms & Pseudonyms.PSEUDONYMS_SOURCE_VALUE) != 0);
       enrichment.srcAs[i] = end.system;
       enrichment.srcCountry[i] = (short) end.country;
       enrichment.srcPrefix[i] = prefixes.id(end.place);
@@ -103,7 +119,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       if (prefixes.national(end.place)) {
         ends |= Enrichment.SRC_NATIONAL;
       }
-      end.look(flow.getDstAddr());
+      end.look(flow.getDstAddr(), (pseudonyms & Pseudonyms.PSEUDONYMS_DESTINATION_VALUE) != 0);
       enrichment.dstAs[i] = end.system;
       enrichment.dstCountry[i] = (short) end.country;
       enrichment.dstPrefix[i] = prefixes.id(end.place);
@@ -135,8 +151,9 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       this.known = known;
     }
 
-    void look(ByteString address) {
-      told = !address.isEmpty();
+    /** Nothing is known about a pseudonym: by chance it is the address of somebody else. */
+    void look(ByteString address, boolean pseudonym) {
+      told = !address.isEmpty() && !pseudonym;
       if (told) {
         long high = Addresses.high(address);
         long low = Addresses.low(address);

@@ -1,8 +1,10 @@
 package io.weir.jobs.graph;
 
 import io.weir.jobs.kafka.Brokers;
+import io.weir.jobs.privacy.Privacy;
 import io.weir.jobs.sink.ClickHouse;
 import io.weir.jobs.sink.Secret;
+import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -97,6 +99,21 @@ public final class Options {
               "",
               "Autonomous systems of addresses, in MaxMind's format; reloaded when it changes"),
           new Option("country-database", "PATH", "", "Countries of addresses, likewise"),
+          new Option(
+              "privacy-key",
+              "FILE",
+              "",
+              "Master key of the pseudonyms (Crypto-PAn) that take the place of addresses once these are looked up; none: addresses stay"),
+          new Option(
+              "privacy-period",
+              "TIME",
+              "7d",
+              "How long one key is used; 0s: the master key itself, for ever"),
+          new Option(
+              "privacy-names",
+              "drop|keep",
+              "drop",
+              "With pseudonyms: whether records keep names of servers, DNS, subscribers and interfaces, and MAC addresses"),
           new Option("window", "TIME", "30s", "Window of topn and indicators"),
           new Option("mix-window", "TIME", "5m", "Window of mixes, a multiple of --window"),
           new Option(
@@ -169,6 +186,7 @@ public final class Options {
   public final int metricsPort;
   public final String asDatabase;
   public final String countryDatabase;
+  public final Privacy privacy;
   public final Duration window;
   public final Duration mixWindow;
   public final int top;
@@ -217,6 +235,7 @@ public final class Options {
     metricsPort = number("metrics-port", values, 0, 65535);
     asDatabase = values.get("as-database");
     countryDatabase = values.get("country-database");
+    privacy = privacy(values);
     window = duration("window", values);
     if (window.toMillis() % 30_000 != 0 || window.toSeconds() > 0xffff) {
       throw new BadOption(
@@ -242,6 +261,28 @@ public final class Options {
     discoveryInterval = duration("discovery-interval", values);
     maxPending = size("max-pending", values);
     retryFor = duration("retry-for", values);
+  }
+
+  private static Privacy privacy(Map<String, String> values) throws BadOption {
+    String file = values.get("privacy-key");
+    boolean names = oneOf("privacy-names", values, "drop", "keep").equals("keep");
+    long period =
+        values.get("privacy-period").equals("0s")
+            ? 0
+            : duration("privacy-period", values).toMillis();
+    if (period > 0 && period < 60_000) {
+      throw new BadOption("--privacy-period is 0s, or at least 1m");
+    }
+    if (file.isEmpty()) {
+      return Privacy.OFF;
+    }
+    Privacy privacy = new Privacy(file, period, names);
+    try {
+      privacy.master();
+    } catch (IOException e) {
+      throw new BadOption("--privacy-key: " + e.getMessage());
+    }
+    return privacy;
   }
 
   /** The flows that windows keep in a heap of this many octets. */

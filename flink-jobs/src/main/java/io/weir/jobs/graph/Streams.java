@@ -72,7 +72,10 @@ public final class Streams {
     Reference.Sources sources =
         new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
     enriched =
-        named("enrich", Accepted.TYPE, received.process(new Enrich(() -> Reference.open(sources))));
+        named(
+            "enrich",
+            Accepted.TYPE,
+            received.process(new Enrich(() -> Reference.open(sources), options.privacy)));
     lists =
         EnrolmentPoll.stream(
             environment, options.brokers, options.topics, options.discoveryInterval);
