@@ -112,6 +112,9 @@ lock: | $(UV) ## Pin the Python libraries again, from each requirements.in
 	for part in stack clickhouse/embedded superset; do \
 	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
+sbom: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp $(VENVS)/superset/.stamp ## Bills of materials (CycloneDX) in .weir/sbom; fails on a licence that stack/supply/licences.yaml does not allow
+	@PYTHONPATH=stack $(PYTHON) -m supply.bills .weir/sbom
+
 clean: ## Remove what was built and the demo's data
 	@# Stop the stack whose data goes, the one in .weir, even if $$WEIR_HOME names another.
 	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
@@ -237,6 +240,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs
