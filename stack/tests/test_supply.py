@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,56 @@ def test_what_a_package_states_becomes_one_expression(said: list[str], choice: b
     component: Bill = {"name": "x", "purl": "pkg:pypi/x@1", "licenses": [{"license": {"name": one}} for one in said]}
     licences.state(component, choice)
     assert component["licenses"][0]["expression"] == expression
+
+
+#: Files whose commands install something.
+INSTALLERS = ["Makefile", "stack/setup.sh", "stack/Dockerfile", "superset/Dockerfile", "flink-jobs/Dockerfile"]
+
+
+@pytest.mark.parametrize("file", INSTALLERS)
+def test_nothing_is_installed_without_its_hash(file: str) -> None:
+    text = (bills.CHECKOUT / file).read_text()
+    commands = re.findall(r".*\bpip\"? (?:install|sync)\b.*", text)
+    assert len(commands) == {"Makefile": 2, "flink-jobs/Dockerfile": 0}.get(file, 1)
+    for command in commands:
+        assert "--require-hashes" in command, command
+    for command in re.findall(r".*\bmvn\b.*\bpackage\b.*", text):
+        assert re.search(r"jars\.sh flink-jobs \S+\s", text), command
+    assert "go install github.com" not in text
+
+
+@pytest.mark.parametrize("changed", ["", "other", "more", "fewer"])
+def test_jars_that_the_list_does_not_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    module, folder, registry = tmp_path / "module", tmp_path / "jars", tmp_path / "registry"
+    registry.mkdir()
+    module.mkdir()
+    for name in ("a", "b"):
+        (registry / f"{name}.jar").write_text(name)
+    maven = tmp_path / "bin/mvn"
+    maven.parent.mkdir()
+    maven.write_text(
+        f"#!/bin/sh\nfor word; do case $word in -DoutputDirectory=*) cp {registry}/* ${{word#*=}};; esac; done\n"
+    )
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{maven.parent}", prepend=":")
+    command = [str(bills.CHECKOUT / "stack/supply/jars.sh"), str(module), str(folder)]
+    subprocess.run([*command, "--pin"], check=True)
+    assert (module / "jars.sha256").read_text().count(".jar\n") == 2
+    if changed == "other":
+        (registry / "a.jar").write_text("something else under the same name and version")
+    if changed == "more":
+        (registry / "c.jar").write_text("c")
+    if changed == "fewer":
+        (registry / "a.jar").unlink()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, folder.exists()) == ((1, False) if changed else (0, True))
+    assert ("jars.sha256" in done.stderr) == bool(changed)
+
+
+@pytest.mark.parametrize("name", bills.MAVEN)
+def test_the_bill_s_jars_are_those_that_the_list_pins(made: dict[str, Bill], name: str) -> None:
+    pins = dict(line.split() for line in (bills.CHECKOUT / bills.MAVEN[name] / "jars.sha256").read_text().splitlines())
+    required = {one["hashes"][0]["content"] for one in made[name]["components"] if one["scope"] == "required"}
+    assert required == set(pins)
