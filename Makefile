@@ -15,7 +15,6 @@ VENVS := .weir/venvs
 export WEIR_VENVS := $(CURDIR)/$(VENVS)
 export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
 UV := $(VENVS)/uv/bin/uv
-UV_VERSION := 0.13.8
 PYTHON := $(VENVS)/stack/bin/python
 # With the peers that `setup.sh --tests` installs, and Debian's in /usr/sbin.
 TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
@@ -75,24 +74,26 @@ $(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capt
 	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
 	@touch $(AGENT) $(BENCH)
 
-$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml schemas/services.csv 2>/dev/null) $(wildcard schemas/*.proto)
+$(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml flink-jobs/jars.sha256 schemas/services.csv 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
+	@stack/supply/jars.sh flink-jobs .weir/jars
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@
 
-$(KAFKA): stack/kafka/pom.xml
+$(KAFKA): stack/kafka/pom.xml stack/kafka/jars.sha256
 	$(SAY) 'fetching Kafka'
-	mvn -q -B -f stack/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.weir/kafka"
+	@stack/supply/jars.sh stack/kafka .weir/kafka
 	@touch $@
 
 $(CLASSES): $(JOBS) $(KAFKA)
 	$(SAY) 'archiving the classes of Kafka and the jobs'
 	@$(TESTS) tests/lib/class_archives.py
 
-$(UV):
+$(UV): stack/supply/uv.txt
 	$(SAY) 'making Python environments'
 	@python3 -m venv $(VENVS)/uv
-	@$(VENVS)/uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(VENVS)/uv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 # One virtual environment for each Python part: their libraries conflict with each other.
 venv-stack: $(VENVS)/stack/.stamp ## Python environment of stack/ and of the tests
@@ -105,12 +106,17 @@ $(VENVS)/superset/.stamp: superset/requirements.txt | $(UV)
 $(VENVS)/%/.stamp:
 	$(SAY) 'installing the libraries of $*'
 	@$(UV) venv --quiet --allow-existing --python 3.11 $(VENVS)/$*
-	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet --compile-bytecode $<
+	@VIRTUAL_ENV=$(VENVS)/$* $(UV) pip sync --quiet --require-hashes --compile-bytecode $<
 	@touch $@
 
-lock: | $(UV) ## Pin the Python libraries again, from each requirements.in
-	for part in stack clickhouse/embedded superset; do \
-	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$part/requirements.in -o $$part/requirements.txt || exit 1; done
+lock: | $(UV) ## Pin the libraries of Python and Java again by hash, after a change of requirements.in or pom.xml
+	for list in {stack,clickhouse/embedded,superset}/requirements stack/supply/{uv,go}; do \
+	  $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes $$list.in -o $$list.txt || exit 1; done
+	stack/supply/jars.sh flink-jobs .weir/jars --pin
+	stack/supply/jars.sh stack/kafka .weir/kafka --pin && touch $(KAFKA)
+
+sbom: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp $(VENVS)/superset/.stamp ## Bills of materials (CycloneDX) in .weir/sbom; fails on a licence that stack/supply/licences.yaml does not allow
+	@PYTHONPATH=stack $(PYTHON) -m supply.bills .weir/sbom
 
 clean: ## Remove what was built and the demo's data
 	@# Stop the stack whose data goes, the one in .weir, even if $$WEIR_HOME names another.
@@ -240,6 +246,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: demo test check test-long build setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

