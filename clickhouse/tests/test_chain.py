@@ -26,7 +26,7 @@ Lines = list[bytes]
 def _ask(audit: Audit, text: str) -> None:
     with audit.question(READER, "192.0.2.1", lambda _: None, {}) as asked:
         asked.read(parse(text.encode(), complete=True), {})
-        asked.begin(Spent())
+        asked.begin(Spent(), None)
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +101,7 @@ def _swapped(files: list[Lines]) -> None:
         (_last_changed_with_its_hash, 32, "was replaced: its hash was noted elsewhere"),
         (_text_changed, 4, "its text was changed"),
         (_text_removed, 4, "its text was removed, and no entry says"),
+        (lambda files: files[0].__setitem__(0, b" " + files[0][0]), 1, "its line was changed"),
         (_line_ends_removed, 4, "its line was changed"),
         (lambda files: files[0].pop(3), 4, "missing: entry 5 stands in its place"),
         (lambda files: files[0].pop(0), 1, "missing: entry 2 stands in its place"),
