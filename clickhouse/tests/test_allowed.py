@@ -318,8 +318,8 @@ def test_the_questions_of_documents_and_dashboards_pass(known: Vocabulary) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        (lambda text: text.replace("statements:", "statement:"), "needs the keys statements"),
-        (lambda text: text + "\nmore: 1\n", "needs the keys statements"),
+        (lambda text: text.replace("statements:", "statement:"), "needs the keys formats, functions"),
+        (lambda text: text + "\nmore: 1\n", "needs the keys formats, functions"),
         (lambda text: text.replace("writers: [INSERT]", "writers: INSERT"), "statements.writers: must be a list of names"),
         (lambda text: text.replace("  writers: [INSERT]", "  admins: [INSERT]"), "needs the keys readers and writers"),
         (lambda _: "[", "not YAML"),

@@ -256,7 +256,7 @@ def _question(audit: Audit, user: User, text: str, error: ServerError | None = N
         asked.read(parse(text.encode(), complete=True), {})
         if error:
             raise error
-        asked.begin(Spent())
+        asked.begin(Spent(), None)
 
 
 def test_a_stranger_fills_neither_memory_nor_the_audit(audit: Audit, clock: list[float]) -> None:
@@ -321,7 +321,7 @@ def test_entries_wait_within_a_bound_while_none_can_be_written(audit: Audit, mon
         for _ in range(800):
             _question(audit, WRITER, "SELECT 1")
         with pytest.raises(ServerError, match="The audit cannot be written \\(No space left on device\\)"):
-            audit.question(READER, "192.0.2.1", lambda _: None, {}).begin(Spent())
+            audit.question(READER, "192.0.2.1", lambda _: None, {}).begin(Spent(), None)
         assert len(audit._waiting) == 1000
     _question(audit, READER, "SELECT 2")
     assert len(_entries(audit.folder, "ask")) + len(_entries(audit.folder, "answer")) == 1002

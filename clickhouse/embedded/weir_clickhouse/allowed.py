@@ -22,6 +22,7 @@ from .statement import Statement
 #: The file of the checkout.
 FILE = Path(__file__).resolve().parents[2] / "allowed.yaml"
 _GROUPS = ("readers", "writers")
+_KEYS = {"statements", "settings", "table_functions", "functions", "formats"}
 
 
 class AllowedError(ValueError):
@@ -72,12 +73,13 @@ class Vocabulary:
 @dataclass(frozen=True)
 class Allowed:
     """All of allowed.yaml. statements: first words, upper case. statements and settings are of `readers` and, with
-    those of readers, of `writers`. functions, table_functions: lower case."""
+    those of readers, of `writers`. functions, table_functions, formats (of external data): lower case."""
 
     statements: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=lambda: dict.fromkeys(_GROUPS, ()))
     settings: Mapping[str, frozenset[str]] = field(default_factory=lambda: dict.fromkeys(_GROUPS, frozenset()))
     functions: frozenset[str] = frozenset()
     table_functions: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()
 
     def has_statement(self, group: str, statement: Statement) -> bool:
         """Whether users of a group may send statements that begin as this one."""
@@ -130,8 +132,8 @@ def load(path: Path = FILE) -> Allowed:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise AllowedError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(tree, dict) or set(tree) != {"statements", "settings", "table_functions", "functions"}:
-        raise AllowedError(f"{path}: needs the keys statements, settings, table_functions and functions, and no others")
+    if not isinstance(tree, dict) or set(tree) != _KEYS:
+        raise AllowedError(f"{path}: needs the keys {', '.join(sorted(_KEYS))}, and no others")
     statements = _groups(f"{path}: statements", tree["statements"])
     settings = _groups(f"{path}: settings", tree["settings"])
     categories = tree["functions"]
@@ -143,6 +145,7 @@ def load(path: Path = FILE) -> Allowed:
         {group: frozenset(listed) for group, listed in settings.items()},
         frozenset(name.lower() for name in functions),
         frozenset(name.lower() for name in _names(f"{path}: table_functions", tree["table_functions"])),
+        frozenset(name.lower() for name in _names(f"{path}: formats", tree["formats"])),
     )
 
 

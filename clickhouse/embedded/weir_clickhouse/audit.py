@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any
 from . import chain, metrics
 from .access import User
 from .errors import ServerError
+from .forms import External
 from .quotas import Spent
 from .statement import Statement
 
@@ -34,6 +35,8 @@ SPEAKS_FOR_OTHERS = "dashboard"
 PERSON, PERSON_ADDRESS = "X-Weir-Person", "X-Weir-Person-Address"
 #: Octets kept of a statement; characters kept of a name.
 _STATEMENT, _NAME = 4096, 128
+#: Octets of a statement with its external data that are searched for addresses.
+_SEARCHED = 2 << 20
 #: Refused statements a minute and user with an entry of their own, and octets kept of each; further ones are counted.
 _REFUSED, _REFUSED_STATEMENT = 60, 512
 #: Users with their addresses, or addresses, that one minute tells apart; and names or tables of each. All others count as one.
@@ -335,6 +338,8 @@ class Asked:
         self._heard = bytearray()
         self._statement: Statement | None = None
         self._named: Mapping[str, str] = {}
+        self._tables: Sequence[External] = ()
+        self._database: str | None = params.get("database") or header("X-ClickHouse-Database")
         self._number = 0
         self._begun = time.monotonic()
         self._spent = Spent()
@@ -354,10 +359,14 @@ class Asked:
         """The statement, with its parameters."""
         self._statement, self._named = statement, named
 
-    def begin(self, spent: Spent) -> None:
-        """The engine is about to run it; `spent` receives its cost. Raises ServerError if a reader's statement cannot be
-        written down."""
-        self._spent = spent
+    def add(self, tables: Sequence[External]) -> None:
+        """The external data that it brings with it."""
+        self._tables = tables
+
+    def begin(self, spent: Spent, database: str | None) -> None:
+        """The engine is about to run it in a database; `spent` receives its cost. Raises ServerError if a reader's statement
+        cannot be written down."""
+        self._spent, self._database = spent, database
         if self._summed:
             return
         try:
@@ -372,7 +381,8 @@ class Asked:
     @property
     def _summed(self) -> bool:
         one = self._statement
-        return one is not None and one.kind == "INSERT" and one.data >= 0 and not self._user.role.is_admin
+        role = self._user.role
+        return one is not None and one.kind == "INSERT" and one.data >= 0 and not role.is_admin and not role.readonly
 
     def __enter__(self) -> Asked:
         return self
@@ -404,12 +414,34 @@ class Asked:
             given = "\n".join(f"{name}={value}" for name, value in self._named.items()).encode(errors="surrogateescape")
             everything += b"\n" + given
             out["parameters"] = given[: most // 2].decode(errors="replace")
-        for name, value in (("agent", self._header("User-Agent")), ("query_id", self._params.get("query_id"))):
+        given_too = (
+            ("agent", self._header("User-Agent")),
+            ("query_id", self._params.get("query_id")),
+            ("database", self._database),
+        )
+        for name, value in given_too:
             if value:
                 out[name] = value[:_NAME].encode(errors="replace").decode()
                 everything += b"\n" + out[name].encode()
-        out["addresses"], more = chain.named(everything)
-        if more:
+        more = False
+        if self._tables:
+            kept = most // 2 // len(self._tables)
+            out["external"] = [
+                {
+                    "name": one.name,
+                    "format": one.form[:_NAME],
+                    "columns": one.structure.encode(errors="surrogateescape")[:kept].decode(errors="replace"),
+                    "data": one.data[:kept].decode(errors="replace"),
+                    "octets": len(one.data),
+                    "sha256": hashlib.sha256(one.data).hexdigest(),
+                }
+                for one in self._tables
+            ]
+            for one in self._tables:
+                everything += b"\n" + one.structure.encode(errors="surrogateescape") + b"\n" + one.data
+            more, everything = len(everything) > _SEARCHED, everything[:_SEARCHED]
+        out["addresses"], many = chain.named(everything)
+        if more or many:
             out["more_addresses"] = True
         return out
 

@@ -363,6 +363,36 @@ def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTI
     return names
 
 
+def assigned(statement: Statement) -> dict[str, str]:
+    """The settings that SET, or the SETTINGS of the statement itself rather than of a subquery, gives as literals."""
+    out: dict[str, str] = {}
+    items = statement.items
+    depth = 0
+    begins = [1] if statement.kind == "SET" else []
+    for at, token in enumerate(items):
+        depth += _is_any(token, "([{") - _is_any(token, ")]}")
+        if not depth and token.is_word("SETTINGS"):
+            begins.append(at + 1)
+    for begin in begins:
+        at = begin
+        while at + 2 < len(items) and items[at].is_name and items[at + 1].is_symbol("="):
+            name, value = items[at], items[at + 2]
+            negative = value.is_symbol("-") and at + 3 < len(items)
+            at += 3 + negative
+            value = items[at - 1]
+            raw = statement.text[value.start : value.end]
+            if value.kind is Kind.NUMBER:
+                out[_written(statement, name)] = "-" * negative + raw.decode()
+            elif value.kind is Kind.STRING and (text := _literal(raw)) is not None:
+                out[_written(statement, name)] = text
+            elif value.is_word("TRUE", "FALSE"):
+                out[_written(statement, name)] = str(int(value.is_word("TRUE")))
+            if at >= len(items) or not items[at].is_symbol(","):
+                break
+            at += 1
+    return out
+
+
 def _written(statement: Statement, token: Token) -> str:
     """A name as in the statement, without quotes."""
     bare = token.kind is Kind.WORD
