@@ -61,6 +61,10 @@ FROM system.{STATEMENT_LOG}
 _REFRESH_S = 2
 
 
+#: Errors of a statement that has read nothing yet: of syntax, types, names and rights.
+_BEFORE_START = frozenset([42, 43, 46, 47, 48, 53, 60, 62, 81, 115, 164, 456, 457, 497])
+
+
 class EngineBusy(Exception):
     """Another process uses the directory; the message names it."""
 
@@ -389,6 +393,7 @@ class Engine:
         try:
             result = connection.query(statement.text, output_format, params=dict(request.params))
         except RuntimeError as error:
+            self._note_failed(request, str(error))
             raise ServerError.from_engine(str(error)) from None
         if statement.kind == "INSERT":
             self._tokens.sync()
@@ -445,10 +450,24 @@ class Engine:
         finally:
             if done is not None:
                 self._end(done, pipe, request.tag)
+                if why := done.exception():
+                    self._note_failed(request, str(why))
             os.close(pipe)
             os.close(waker)
             os.close(wake)
             path.unlink(missing_ok=True)
+
+    def _note_failed(self, request: Request, text: str) -> None:
+        """The cost of a reader's query that failed: the engine tells it in its log alone."""
+        if not request.role.readonly or ServerError.from_engine(text).code in _BEFORE_START:
+            return
+        with suppress(RuntimeError, ServerError):
+            self.admin_rows("SYSTEM FLUSH LOGS query_log")
+            ((rows,),) = self.admin_rows(
+                f"SELECT max(read_rows) FROM system.{STATEMENT_LOG} WHERE event_date >= yesterday() AND event_time >= now() - 60"
+                f" AND endsWith(log_comment, {quote(request.tag)})"
+            )
+            request.spent.read_rows = max(request.spent.read_rows, int(rows))
 
     def _end(self, done: Future[None], pipe: int, tag: str) -> None:
         """Stop a query whose client has gone away, and wait until it has ended.

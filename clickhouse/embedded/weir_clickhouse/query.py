@@ -89,6 +89,10 @@ _CONTENT_TYPES = {
     "Arrow": "application/octet-stream",
     "ArrowStream": "application/octet-stream",
 }
+#: Formats with one line for each row.
+_LINES = frozenset(
+    ["CSV", "CSVWithNames", "JSONCompactEachRow", "JSONEachRow", "TabSeparated", "TabSeparatedWithNames", "TSV", "TSVWithNames"]
+)
 
 
 class Query:
@@ -154,6 +158,7 @@ class Query:
         pieces = asked.hear(bounded(pieces, front.largest_body))
         form = None
         if (mark := forms.boundary(gateway.header("Content-Type") or "")) is not None:
+            asked.form = True
             stream.allow(front.limits.data)
             form = forms.read(pieces, mark, lambda: self._take_room(user))
             params = self._params = forms.parameters(form, params)
@@ -266,7 +271,8 @@ class Query:
                 encoding = codec.choose(self._gateway.header("Accept-Encoding") or "")
             encode = codec.encoder(encoding)
         held: list[bytes] = []
-        size = 0
+        size = lines = 0
+        begun = False
         try:
             for piece in pieces:
                 held.append(piece)
@@ -283,15 +289,19 @@ class Query:
             self._head(output_format, {}, encoding=encoding, tag=tag)
             for piece in held:
                 self._write(encode.encode(piece))
+                lines += piece.count(b"\n")
             held.clear()
+            begun = True
             try:
                 for piece in pieces:
                     self._write(encode.encode(piece))
+                    lines += piece.count(b"\n")
             except ServerError as error:
                 text = error_text(self._front, error)
                 mark = b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n" % (tag.encode(), text, len(text), tag.encode())
                 self._write(encode.encode(mark) + encode.finish())
                 raise
+            begun = False
             self._session.finish()
             self._write(encode.finish())
         except (OSError, Cancelled):
@@ -301,6 +311,9 @@ class Query:
             close = getattr(pieces, "close", None)
             if close is not None:
                 close()
+            if begun:
+                # Rows of an answer that did not end: its lines, or what was read for it if it has none.
+                self._asked.broke_off(lines if output_format in _LINES else None)
 
     def _hold(self) -> int:
         """Octets of an answer that wait for the end of the query: as the client asks, since only an error before the first octet
