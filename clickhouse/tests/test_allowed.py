@@ -72,7 +72,7 @@ SETTING_PLACES = [
     "SELECT 1 SETTINGS `s` = 1",
     "SELECT 1 SETTINGS s",
     "SELECT 1 SETTINGS max_threads = 1, s = 1",
-    "SELECT 1 SETTINGS extremes, s",
+    "SELECT 1 SETTINGS final, s",
     "SELECT 1 FORMAT JSON SETTINGS s = 1",
     "SELECT * FROM (SELECT 1 SETTINGS s = 1)",
     "SELECT * FROM (SELECT 1 SETTINGS s)",

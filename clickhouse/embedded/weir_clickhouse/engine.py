@@ -12,6 +12,7 @@ import os
 import re
 import select
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -61,6 +62,8 @@ FROM system.{STATEMENT_LOG}
 _REFRESH_S = 2
 
 
+#: Settings for reading external data: in one thread, within little memory.
+_LOADING = {"input_format_parallel_parsing": "0", "max_insert_threads": "1"}
 #: Errors of a statement that has read nothing yet: of syntax, types, names and rights.
 _BEFORE_START = frozenset([42, 43, 46, 47, 48, 53, 60, 62, 81, 115, 164, 456, 457, 497])
 
@@ -192,12 +195,17 @@ class Engine:
     def _refresh_dictionaries(self) -> None:
         """Reload dictionaries whose lifetime is over: a clickhouse-server does so by itself, chDB does not."""
         while not self._stopping.wait(_REFRESH_S):
-            for database, name in self.admin_rows(
-                "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
-                " AND last_successful_update_time + lifetime_max < now()"
-            ):
+            try:
+                due = self.admin_rows(
+                    "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
+                    " AND last_successful_update_time + lifetime_max < now()"
+                )
+            except (RuntimeError, ServerError) as error:
+                _end_with_the_engine(str(error))
+                continue
+            for database, name in due:
                 # A dictionary whose source cannot be read keeps its data, and is retried.
-                with suppress(RuntimeError):
+                with suppress(RuntimeError, ServerError):
                     self.admin_rows(f"SYSTEM RELOAD DICTIONARY {identifier(database)}.{identifier(name)}")
 
     def _take_back_lost_inserts(self) -> None:
@@ -277,9 +285,13 @@ class Engine:
 
     def changed(self, connection: Connection) -> list[tuple[str, str]]:
         """The settings of a connection that differ from the engine's own."""
-        text = connection.query("SELECT name, value FROM system.settings", "TSV").bytes().decode()
-        rows = (line.split("\t") for line in text.splitlines())
-        return [(name, unescape(value)) for name, value in rows if self._current.get(name) != unescape(value)]
+        # One value, which no setting of the connection (extremes, limit, formats) adds to or cuts short.
+        pairs = "arrayStringConcat(groupArray(hex(name) || '=' || hex(value)), ',')"
+        text = connection.query(f"SELECT {pairs} FROM system.settings", "RawBLOB").bytes().decode()
+        rows = (
+            [bytes.fromhex(part).decode(errors="surrogateescape") for part in pair.split("=")] for pair in text.split(",") if pair
+        )
+        return [(name, value) for name, value in rows if self._current.get(name) != value]
 
     def has_database(self, name: str) -> bool:
         """Whether there is a database of this name."""
@@ -292,7 +304,6 @@ class Engine:
         settings = self._settings(request)
         if request.tables:
             self._lay_out(connection, request, settings)
-            self.reset(connection)
         self._apply(connection, request.role, request.database, settings)
 
     def clear(self, connection: Connection, request: Request) -> None:
@@ -309,7 +320,7 @@ class Engine:
             if not _FORMAT.fullmatch(table.form):
                 raise ServerError(36, f"Unknown format {table.form[:80]}")
             loading = {**settings, "max_memory_usage": str(max(left, 1)), **dict.fromkeys(VALUES_SETTINGS, "0")}
-            loading |= {"input_format_parallel_parsing": "0", "max_insert_threads": "1"}
+            loading |= _LOADING
             loading.pop("readonly", None)
             loading.pop("insert_deduplication_token", None)
             loading["log_comment"] = f"{request.comment} external {request.tag}"
@@ -331,6 +342,8 @@ class Engine:
                     metrics.refused.labels("external").inc()
                     raise ServerError(241, f"External data need more than {self.external} octets of memory") from None
                 raise
+        added = ", ".join(f"{name} = DEFAULT" for name in (*_LOADING, "max_memory_usage"))
+        connection.query(f"SET {added}")
 
     def _settings(self, request: Request) -> dict[str, str]:
         """All settings of a request. Raises ServerError."""
@@ -589,6 +602,14 @@ def _feed(pipe: int, waker: int, pieces: Iterable[bytes]) -> None:
             except BlockingIOError:
                 if waker in dict(poll.poll()):
                     return
+
+
+def _end_with_the_engine(error: str) -> None:
+    """End the process if this error says that the engine refuses everything after a fatal error of its own; whoever runs the
+    store starts it again, as after a crash."""
+    if "fatal error" in error and ServerError.from_engine(error).code == 236:
+        print(f"weir-clickhouse: the engine has failed, the process ends: {error}", file=sys.stderr, flush=True)
+        os._exit(70)
 
 
 def _note(result: Any, spent: Spent) -> None:

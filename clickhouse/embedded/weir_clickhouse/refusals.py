@@ -42,7 +42,8 @@ DANGEROUS = frozenset(
     ]
 )
 #: Settings whose value is a path, an address, a language or a piece of a statement, or that open the way to such.
-#: Nobody may change them: the engine has that constraint, too, but does not enforce it in subqueries.
+#: Nobody may change them: the engine has that constraint, too, but does not enforce it in subqueries. `extremes` ends the engine
+#: (26.9.2) when a column holds states of aggregate functions.
 FIXED_SETTINGS = frozenset(
     [
         "additional_result_filter",
@@ -56,6 +57,7 @@ FIXED_SETTINGS = frozenset(
         "dialect",
         "enable_json_ast_dialect",
         "enable_trino_dialect",
+        "extremes",
         "filter",
         "format_avro_schema_registry_url",
         "format_schema",
