@@ -279,6 +279,22 @@ def test_a_table_in_the_place_of_a_view_shows_no_other_rows(server: Server) -> N
 
 
 @pytest.mark.embedded
+def test_nobody_sees_the_external_data_of_another(server: Server) -> None:
+    """While a request has them, by the names of all tables that the engine has."""
+    asked = "SELECT sleep(2) FROM t FORMAT Null"
+    slow = threading.Thread(target=_form, args=(server, (_file("t"), b"secret\n")), kwargs={"query": asked, "t_types": "String"})
+    slow.start()
+    time.sleep(0.5)
+    names = server.sql("SELECT database || '.' || name FROM system.tables WHERE database LIKE '%external%'").split()
+    for user in ("analyst", "dashboard", "writer"):
+        assert server.ask("SELECT * FROM t", user=user).code == 60
+        assert server.sql("SELECT count() FROM system.tables WHERE database LIKE '%external%'", user=user) == "0"
+        for name in names:
+            assert server.ask(f"SELECT * FROM {name}", user=user).status >= 400
+    slow.join()
+
+
+@pytest.mark.embedded
 def test_external_data_have_a_bounded_size(server: Server) -> None:
     zeros = pyarrow.table({"a": numpy.zeros(20_000_000, dtype="int64")})
     file = io.BytesIO()
