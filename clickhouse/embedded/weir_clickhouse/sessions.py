@@ -117,7 +117,7 @@ class Sessions:
                 if params.get("session_check") == "1":
                     raise ServerError(372, f"Session {name} not found")
                 session = self._sessions[key] = Session(named=True, expires=time.monotonic() + timeout)
-        if not session.lock.acquire(blocking=session.finishing, timeout=_WAIT if session.finishing else -1):
+        if not session.lock.acquire(timeout=_WAIT if session.finishing else 0):
             raise ServerError(373, f"Session {name} is locked by a concurrent client")
         with self._lock:
             self._sessions[key] = session
