@@ -313,7 +313,15 @@ def test_the_tables_of_inserts_are_erased_in_any_notation(
     stack: Stack, writer: Writer, front: list[dict[str, Any]]
 ) -> None:
     audit.verify(stack)
-    sums: dict[str, Any] = {"kind": "inserts", "user": "writer", "address": "a", "minute": "", "count": 2, "failed": 0, "rows": 2}
+    sums: dict[str, Any] = {
+        "kind": "inserts",
+        "user": "writer",
+        "address": "a",
+        "minute": "",
+        "count": 2,
+        "failed": 0,
+        "rows": 2,
+    }
     gone = writer.add(0, {"tables": {"weir.`host-3-192-0-2-9`": 1, "weir.`2001-db8--9`": 1}}, **sums)
     writer.add(0, {"tables": {"weir.flows": 2}}, **sums)
     writer.add(0, tables={"weir.of_an_earlier_release": 2}, **sums)
