@@ -34,7 +34,7 @@ def main() -> None:
                 for _ in range(2000):
                     with audit.question(user, "192.0.2.1", lambda _: None, {}) as asked:
                         asked.read(statement, {})
-                        asked.begin(Spent())
+                        asked.begin(Spent(), None)
                 runs.append((time.perf_counter() - begun) / 2000)
             print(f"{statement.kind}: {min(runs) * 1e6:.1f} µs")
         audit.stop()

@@ -113,6 +113,10 @@ _REFUSED = [
 ]
 
 
+#: The parts of a form by name: the content, and "file" if it has the name of a file.
+Form = dict[str, list[str]] | None
+
+
 @dataclass(frozen=True)
 class Words:
     """What the engine has; `listed` are the functions of allowed.yaml, the others are in `closed`."""
@@ -181,6 +185,56 @@ class Grammar:
                 [self.function_name(), "file", "fi\\x6ce", "dst", "v_flows", self._of(self._words.paths)]
             )
         return text, params
+
+    def request(self) -> tuple[str, dict[str, str], Form]:
+        """A statement, its parameters, and the parts of the form in which it is sent; None if its body is the statement."""
+        text, params = self.statement()
+        if self._random.random() >= 0.15:
+            return text, params, None
+        form: dict[str, list[str]] = {}
+        for number in range(self._random.randint(0, 2)):
+            name = (
+                f"zq{number}"
+                if self._calm
+                else self._of(["zq0", "flows", "v_flows", "prefixes", "query_log", "a b", "weir.flows", "file"])
+            )
+            kind = self._of(["TSV", "TSV", "CSV", "Values"]) if self._calm else self._of(self._words.formats)
+            sound = ["a String, b UInt8", "a Nullable(String), b Array(UInt8)", "`file` String, b IPv6"]
+            columns = self._of(sound if self._calm else [*sound, self._columns])
+            description = {f"{name}_format": kind, f"{name}_structure": columns}
+            if self._random.random() < 0.5:
+                params |= description
+            else:
+                form |= {key: [value] for key, value in description.items()}
+            form[name] = [
+                self._of(["x\t1\n", "'x',1\n", "", lambda: f"(file({self.path()}), 1)", lambda: self.expr(2), self.path]),
+                "file",
+            ]
+            text = self._of(
+                [f"SELECT * FROM {name}", f"SELECT * FROM {name}, ({self.select(1)})", text, text.replace("weir.", "", 1)]
+            )
+        if self._random.random() < (0.02 if self._calm else 0.2):
+            form[self._of([self.setting(), "user", "session_id", "param_q", "database"])] = [self._of(["1", "admin", "fuzz1"])]
+        form |= {name: [value] for name, value in params.items() if name.startswith("param_")}
+        params = {name: value for name, value in params.items() if not name.startswith("param_")}
+        form["query"] = [text]
+        return text, params, form
+
+    def _columns(self) -> str:
+        """Columns with more than names and types."""
+        return self._of(
+            [
+                lambda: f"a String DEFAULT {self.expr(2)}",
+                lambda: f"a String ALIAS file({self.path()})",
+                lambda: f"a String, INDEX i {self.expr(3)} TYPE minmax",
+                lambda: f"a String, CONSTRAINT c CHECK {self.expr(3)}",
+                lambda: f"a AggregateFunction({self._of(['flameGraph', 'sum'])}, UInt64)",
+                lambda: f"a String) ENGINE = File(CSV, {self.path()}) --",
+                lambda: f"a String) AS {self.select(2)} --",
+                lambda: "a {p:Identifier}",
+                lambda: self.expr(2),
+            ]
+        )
 
     def short(self) -> str:
         """A query with one trick, which runs if the trick is let through."""
@@ -494,7 +548,15 @@ class Grammar:
         """A setting's name."""
         if self._calm:
             return self._of(
-                ["extremes", "join_use_nulls", "final", "max_block_size", "optimize_move_to_prewhere", "enable_analyzer"]
+                [
+                    "extremes",
+                    "select_sequential_consistency",
+                    "join_use_nulls",
+                    "final",
+                    "max_block_size",
+                    "optimize_move_to_prewhere",
+                    "enable_analyzer",
+                ]
             )
         return self._of(
             ["format_schema", "format_template_resultset", "readonly", "max_execution_time", self._of(self._words.settings)]
@@ -595,11 +657,17 @@ class World:
     files: frozenset[str] = frozenset()
     told: list[str] = field(default_factory=list)
 
-    def ask(self, user: str, text: str, params: dict[str, str]) -> str:
+    def ask(self, user: str, text: str, params: dict[str, str], form: Form = None) -> str:
         """Send a statement; returns the property that it broke, '' if none."""
         asked: dict[str, Any] = {"database": "weir", "max_execution_time": "2", **params}
+        body = text
+        if form is not None:
+            heads = {name: f'name="{name}"' + '; filename="f"' * (len(part) > 1) for name, part in form.items()}
+            parts = (f"--zq\r\nContent-Disposition: form-data; {heads[name]}\r\n\r\n{form[name][0]}\r\n" for name in form)
+            body = "".join(parts) + "--zq--\r\n"
+            asked["headers"] = {"Content-Type": "multipart/form-data; boundary=zq"}
         try:
-            answer = self.server.ask(text.encode("utf-8", "replace"), user=user, **asked)
+            answer = self.server.ask(body.encode("utf-8", "replace"), user=user, **asked)
         except OSError as error:
             return f"no answer: {type(error).__name__} {error}"
         with self.lock:
@@ -797,10 +865,10 @@ def run(
             if seed is None:
                 return
             user = users[seed % len(users)]
-            text, params = Grammar(made.words, seed, user).statement()
-            what = made.ask(user, text, params) or (made.check() if seed % every == 0 else "")
+            text, params, form = Grammar(made.words, seed, user).request()
+            what = made.ask(user, text, params, form) or (made.check() if seed % every == 0 else "")
             if what:
-                broken.append({"user": user, "sql": text, "params": params, "what": what, "seed": seed})
+                broken.append({"user": user, "sql": text, "params": params, "form": form, "what": what, "seed": seed})
 
     workers = [threading.Thread(target=work) for _ in range(threads)]
     for worker in workers:
@@ -835,7 +903,12 @@ def main() -> int:
                 with KEPT.open("a", encoding="utf-8") as file:
                     file.write(
                         json.dumps(
-                            {key: _portable(one[key], made.folder) for key in ("user", "sql", "params")}, ensure_ascii=False
+                            {
+                                key: _portable(one[key], made.folder)
+                                for key in ("user", "sql", "params", "form")
+                                if one[key] is not None
+                            },
+                            ensure_ascii=False,
                         )
                         + "\n"
                     )
@@ -851,6 +924,8 @@ def _portable(value: object, folder: Path) -> object:
     """A text without the place of a store that is gone."""
     if isinstance(value, dict):
         return {key: _portable(inner, folder) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_portable(inner, folder) for inner in value]
     return str(value).replace(str(folder), "{folder}")
 
 

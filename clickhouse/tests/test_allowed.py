@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +17,7 @@ from weir_clickhouse.access import Role, load
 from weir_clickhouse.allowed import FILE, AllowedError, Vocabulary
 from weir_clickhouse.allowed import load as load_allowed
 from weir_clickhouse.errors import ServerError
+from weir_clickhouse.lexer import Token
 from weir_clickhouse.statement import parse
 
 from weir_schema import files
@@ -69,7 +72,7 @@ SETTING_PLACES = [
     "SELECT 1 SETTINGS `s` = 1",
     "SELECT 1 SETTINGS s",
     "SELECT 1 SETTINGS max_threads = 1, s = 1",
-    "SELECT 1 SETTINGS extremes, s",
+    "SELECT 1 SETTINGS final, s",
     "SELECT 1 FORMAT JSON SETTINGS s = 1",
     "SELECT * FROM (SELECT 1 SETTINGS s = 1)",
     "SELECT * FROM (SELECT 1 SETTINGS s)",
@@ -315,11 +318,92 @@ def test_the_questions_of_documents_and_dashboards_pass(known: Vocabulary) -> No
             assert not _refused(ROLES[role], sql, known), sql
 
 
+#: Where a text may name an aggregate function: `f` is the name.
+TEXT_PLACES = [
+    "SELECT arrayReduce('f', [1])",
+    "SELECT arrayReduce('fIf', [1], [1])",
+    "SELECT arrayReduce('f(1)', [1])",
+    "SELECT arrayReduce((('f')), [1])",
+    "SELECT arrayReduce($x$f$x$, [1])",
+    "SELECT arrayReduce(‘f’, [1])",
+    "SELECT arrayReduce('\\x{0}', [1])",
+    "SELECT `arrayReduce`('f', [1])",
+    "SELECT ARRAYREDUCE('F', [1])",
+    "SELECT arrayMap(x -> arrayReduce('f', [x]), [1])",
+    "SELECT arrayReduce({p:String}, [1])",
+    "SELECT arrayReduceInRanges('f', [(1, 1)], [1])",
+    "SELECT initializeAggregation('f', 1)",
+    "SELECT initializeAggregation(concat('f', ''), 1)",
+    "SELECT initializeAggregation(x, 1) FROM (SELECT 'f' AS x)",
+    "WITH 'f' AS x SELECT arrayReduce(x, [1])",
+    "SELECT CAST(unhex('00'), 'AggregateFunction(f, UInt64)')",
+    "SELECT CAST(unhex('00'), concat('AggregateFunction(', 'f, UInt64)'))",
+    "SELECT cast(unhex('00'), 'Array(AggregateFunction(1, f(3), UInt64))')",
+    "SELECT CAST(unhex('00') AS AggregateFunction(f, UInt64))",
+    "SELECT unhex('00')::AggregateFunction(f, UInt64)",
+    "SELECT accurateCastOrNull(1, 'SimpleAggregateFunction(f, UInt64)')",
+    "SELECT JSONExtract('{}', 'a', 'AggregateFunction(f, UInt64)')",
+    "SELECT defaultValueOfTypeName('AggregateFunction(f, UInt64)')",
+    "SELECT reinterpret('a', 'AggregateFunction(f, UInt64)')",
+    "SELECT * FROM values('a AggregateFunction(f, UInt64)', 'x')",
+    "SELECT * FROM generateRandom('a AggregateFunction(f, UInt64)')",
+    "SELECT {p:AggregateFunction(f, UInt64)}",
+]
+
+
+@pytest.mark.parametrize("place", TEXT_PLACES)
+def test_an_aggregate_function_that_is_not_listed_is_refused_in_texts(known: Vocabulary, place: str) -> None:
+    closed = [name for name in _closed(known) if name in known.aggregates]
+    assert "flamegraph" in closed
+    for name in closed:
+        text = (
+            place.replace("\\x{0}", f"\\x{ord(name[0]):02x}{name[1:]}")
+            if "{0}" in place
+            else re.sub(r"\b([fF])(?=\b|If)", name, place)
+        )
+        assert "may not use" in (said := _refused(ROLES["analyst"], text, known, {"p": name})) or "no expression" in said, text
+    # The same with a function that is listed, unless an expression makes the name.
+    if "concat" not in place and "‘" not in place and " x" not in place and "{0}" not in place:
+        assert _refused(ROLES["analyst"], re.sub(r"\b([fF])(?=\b|If)", "sum", place), known, {"p": "sum"}) == "", place
+
+
+def test_texts_that_name_no_function_pass(known: Vocabulary) -> None:
+    for text in (
+        "SELECT CAST(1, 'UInt8'), CAST(1 AS UInt8), JSONExtract('{}', 'flameGraph', 'String'), accurateCastOrDefault(1, 'Int8', 3)",
+        "SELECT 'flameGraph', arrayReduce('quantileExactInclusive(0.5)', [1]), CAST(1, {p:String}), position('aggThrow', 'a')",
+        "SELECT * FROM values('flameGraph UInt8, b Tuple(aggThrow String)', (1, ('x')))",
+    ):
+        assert _refused(ROLES["analyst"], text, known, {"p": "UInt8"}) == "", text
+
+
+@pytest.mark.parametrize("piece", ["CAST(", "arrayReduce('sum',", "CAST(1,((", "JSONExtract(1,"])
+def test_nested_calls_cost_linear_time(known: Vocabulary, piece: str) -> None:
+    """Counted, not timed: how often a token is looked at."""
+    looked = []
+    for size in (500, 1000):
+        statement = parse(f"SELECT {piece * size}".encode(), complete=True)
+        counted = _Counted(statement.items)
+        with contextlib.suppress(ServerError):
+            ROLES["analyst"].check(replace(statement, items=counted), {}, known)
+        looked.append(counted.looked)
+    assert looked[1] < 2.2 * looked[0]
+
+
+class _Counted(tuple[Token, ...]):
+    """Tokens that count how often one is taken."""
+
+    looked = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looked += 1
+        return super().__getitem__(at)
+
+
 @pytest.mark.parametrize(
     "change",
     [
-        (lambda text: text.replace("statements:", "statement:"), "needs the keys statements"),
-        (lambda text: text + "\nmore: 1\n", "needs the keys statements"),
+        (lambda text: text.replace("statements:", "statement:"), "needs the keys formats, functions"),
+        (lambda text: text + "\nmore: 1\n", "needs the keys formats, functions"),
         (lambda text: text.replace("writers: [INSERT]", "writers: INSERT"), "statements.writers: must be a list of names"),
         (lambda text: text.replace("  writers: [INSERT]", "  admins: [INSERT]"), "needs the keys readers and writers"),
         (lambda _: "[", "not YAML"),

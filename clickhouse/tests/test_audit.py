@@ -103,6 +103,92 @@ def test_a_failure_of_the_engine_and_a_refused_statement_have_their_code(own_ser
     assert refused["DROP TABLE nothing"]["user"] == "analyst"
 
 
+def test_an_answer_that_ends_in_an_error_has_its_rows(own_server: Begin) -> None:
+    """As lines of the answer, or as rows read for it; those count for the quota, too."""
+    server = own_server()
+    for name, form in (("lines", "TSV"), ("blocks", "Native")):
+        asked = f"SELECT number, '{name}', throwIf(number = 3000000) FROM numbers(4000000) FORMAT {form}"
+        with pytest.raises(http.client.IncompleteRead):
+            server.ask(asked, user="analyst")
+    assert server.ask("SELECT max(throwIf(number = 3000000, 'nothing')) FROM numbers(4000000)", user="analyst").code == 395
+    stop(server)
+    answers = {one["of"]: one for one in _entries(_folder(server), "answer")}
+    for name, rows in (("'lines'", True), ("'blocks'", True), ("'nothing'", False)):
+        answer = answers[_number(server, name)]
+        assert answer["code"] == 395
+        assert answer["read_rows"] > 2_900_000, name
+        assert (answer["rows"] > 2_000_000, answer["rows"] == 0) == (rows, not rows), name
+
+
+def _number(server: Server, text: str) -> int:
+    (found,) = (one["number"] for one in _entries(_folder(server), "ask") if text in one["text"]["statement"])
+    return int(found)
+
+
+def test_a_refused_insert_of_a_reader_has_an_entry(own_server: Begin) -> None:
+    server = own_server()
+    assert server.ask("INSERT INTO weir.flows FORMAT TSV\n192.0.2.7\n", user="analyst").code == 164
+    stop(server)
+    (refused,) = _entries(_folder(server), "refused")
+    assert (refused["code"], "weir.flows" in refused["text"]["statement"]) == (164, True)
+    assert _entries(_folder(server), "inserts") == []
+
+
+def test_an_entry_names_the_database(own_server: Begin) -> None:
+    server = own_server()
+    server.sql("CREATE DATABASE other", database="default")
+    server.sql("SELECT 'by parameter'", database="other")
+    server.sql("SELECT 'by header'", headers={"X-ClickHouse-Database": "other"})
+    server.sql("USE other", session_id="s")
+    server.sql("SELECT 'by session'", session_id="s")
+    server.ask("SELECT FROM 'refused", database="192.0.2.7")
+    stop(server)
+    for text in ("'by parameter'", "'by header'", "'by session'"):
+        (found,) = (one for one in _entries(_folder(server), "ask") if text in one["text"]["statement"])
+        assert found["text"]["database"] == "other", text
+    (refused,) = _entries(_folder(server), "refused")
+    assert (refused["text"]["database"], refused["text"]["addresses"]) == ("192.0.2.7", ["192.0.2.7"])
+
+
+def test_external_data_are_in_the_entry(own_server: Begin) -> None:
+    server = own_server()
+    part = "--q\r\nContent-Disposition: form-data; name=wanted; filename=w\r\n\r\n192.0.2.7\t3\n" + "x\t1\n" * 9000
+    form = f"{part}\r\n--q\r\nContent-Disposition: form-data; name=query\r\n\r\nSELECT count() FROM wanted\r\n--q--\r\n"
+    kind = {"Content-Type": "multipart/form-data; boundary=q"}
+    server.ask(form, user="analyst", headers=kind, wanted_structure="a String, n UInt8", ok=True)
+    assert server.ask(form, user="analyst", headers=kind, wanted_structure="a String DEFAULT '192.0.2.9'").code == 36
+    stop(server)
+    text = _ask(server, "FROM wanted")["text"]
+    (data,) = text["external"]
+    assert (data["name"], data["format"], data["columns"]) == ("wanted", "TabSeparated", "`a` String, `n` UInt8")
+    assert data["data"].startswith("192.0.2.7\t3\nx\t1\n")
+    assert (data["octets"], len(data["sha256"]), text["addresses"]) == (12 + 9000 * 4, 64, ["192.0.2.7"])
+    (refused,) = _entries(_folder(server), "refused")
+    assert refused["text"]["statement"] == "SELECT count() FROM wanted"
+    assert "wanted_structure=a String DEFAULT" in refused["text"]["form"]
+    assert set(refused["text"]["addresses"]) == {"192.0.2.7", "192.0.2.9"}
+    assert not chain.walk(_folder(server)).breaks
+
+
+def test_the_longest_entry_fits_into_its_line(own_server: Begin) -> None:
+    server = own_server()
+    parts = "".join(
+        f"--q\r\nContent-Disposition: form-data; name={'t' * 60}{n}; filename=w\r\n\r\n{chr(1) * 9000}\r\n" for n in range(16)
+    )
+    described: dict[str, Any] = {f"{'t' * 60}{n}_structure": f"`{chr(2) * 900}` String" for n in range(16)}
+    addresses = ", ".join(f"'2001:db8:{n:x}:ffff:ffff:ffff:ffff:{n:x}'" for n in range(200))
+    server.ask(
+        parts + "--q--\r\n",
+        query="SELECT '" + chr(1) * 9000 + f"', {addresses}",
+        param_p=chr(3) * 20_000,
+        headers={"Content-Type": "multipart/form-data; boundary=q", "User-Agent": "x" * 2000},
+        **described,
+    )
+    stop(server)
+    assert not chain.walk(_folder(server)).breaks
+    assert max(len(raw) for _, _, raw in chain.lines(_folder(server))) > 40_000
+
+
 def test_only_the_account_of_the_dashboards_speaks_for_a_person(own_server: Begin) -> None:
     server = own_server()
     claim = {"X-Weir-Person": "Kari%20N%C3%B8rd", "X-Weir-Person-Address": "198.51.100.77"}
@@ -125,14 +211,15 @@ def test_inserts_and_failed_logins_are_summed_up(own_server: Begin) -> None:
         assert server.ask("SELECT 1", headers={"X-ClickHouse-User": name, "X-ClickHouse-Key": "wrong"}).code == 516
     stop(server)
     (inserts,) = _entries(_folder(server), "inserts")
-    assert {key: inserts[key] for key in ("user", "address", "count", "failed", "rows", "tables")} == {
+    assert {key: inserts[key] for key in ("user", "address", "count", "failed", "rows")} == {
         "user": "writer",
         "address": "127.0.0.1",
         "count": 4,
         "failed": 1,
         "rows": 6,
-        "tables": {"weir.t": 3, "t": 1},
     }
+    # Beside the entry, since it may hold an address: `weir forget` can erase it.
+    assert inserts["text"]["tables"] == {"weir.t": 3, "t": 1}
     (logins,) = _entries(_folder(server), "failed_login")
     assert (logins["address"], logins["count"], logins["text"]["names"]) == ("127.0.0.1", 3, {"admin": 1, "root": 2})
     assert _ask(server, "INSERT INTO weir.t")["rows"] == 2  # an administrator's have entries of their own
@@ -256,7 +343,7 @@ def _question(audit: Audit, user: User, text: str, error: ServerError | None = N
         asked.read(parse(text.encode(), complete=True), {})
         if error:
             raise error
-        asked.begin(Spent())
+        asked.begin(Spent(), None)
 
 
 def test_a_stranger_fills_neither_memory_nor_the_audit(audit: Audit, clock: list[float]) -> None:
@@ -292,7 +379,7 @@ def test_a_minute_has_one_entry_for_a_writer(audit: Audit, clock: list[float]) -
         clock[0] += 60
         audit.tick()
     inserts = _entries(audit.folder, "inserts")
-    assert [(one["count"], one["tables"]) for one in inserts] == [(100, {"weir.flows": 100})] * 3
+    assert [(one["count"], one["text"]["tables"]) for one in inserts] == [(100, {"weir.flows": 100})] * 3
     assert len({one["minute"] for one in inserts}) == 3
     assert _entries(audit.folder, "ask") == []
 
@@ -321,7 +408,7 @@ def test_entries_wait_within_a_bound_while_none_can_be_written(audit: Audit, mon
         for _ in range(800):
             _question(audit, WRITER, "SELECT 1")
         with pytest.raises(ServerError, match="The audit cannot be written \\(No space left on device\\)"):
-            audit.question(READER, "192.0.2.1", lambda _: None, {}).begin(Spent())
+            audit.question(READER, "192.0.2.1", lambda _: None, {}).begin(Spent(), None)
         assert len(audit._waiting) == 1000
     _question(audit, READER, "SELECT 2")
     assert len(_entries(audit.folder, "ask")) + len(_entries(audit.folder, "answer")) == 1002

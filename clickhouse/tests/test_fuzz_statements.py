@@ -45,11 +45,14 @@ def test_some_random_statements(made: World) -> None:
 
 
 def test_the_grammar_reaches_its_clauses_and_is_repeatable(made: World) -> None:
-    texts = [Grammar(made.words, seed, "analyst").statement() for seed in range(3000)]
+    texts = [Grammar(made.words, seed, "analyst").request() for seed in range(3000)]
     for part in REACHED:
-        assert any(part in text for text, _ in texts), part
-    assert texts[:100] == [Grammar(made.words, seed, "analyst").statement() for seed in range(100)]
-    some = "\n".join(text for text, _ in texts)
+        assert any(part in text for text, _, _ in texts), part
+    assert texts[:100] == [Grammar(made.words, seed, "analyst").request() for seed in range(100)]
+    forms = str([(params, form) for _, params, form in texts if form])
+    for part in ("_structure", "_format", "DEFAULT", "AggregateFunction", "'file']", "v_flows", "'user'", "param_p"):
+        assert part in forms, part
+    some = "\n".join(text for text, _, _ in texts)
     assert sum(name in some for name in made.words.table_functions) > 80
     assert sum(name in some for name in made.words.closed) > 100
     assert sum(name in some for name in made.words.formats) > 50
@@ -66,6 +69,13 @@ def test_each_broken_property_is_noticed(made: World) -> None:
     assert asked(CUSTOMERS["fjord"][1]) == ""
     assert "condition" in asked(f"Code: 395. DB::Exception: {LEAK}: while executing", status=500)
     assert "without an error" in asked("Oops", status=500)
+    # A form reaches the engine, with a table.
+    with_table = {"zq0": ["x\t7\n", "file"], "zq0_structure": ["a String, b UInt8"], "query": ["SELECT a, b FROM zq0"]}
+    for user in ("fjord", "writer"):
+        assert made.ask(user, "", {}, with_table) == ""
+        made.canaries[user] = [*made.canaries.get(user, []), b"x\t7"]
+        assert "canary" in made.ask(user, "", {}, with_table)
+        made.canaries[user].pop()
     # The canaries are there to be found.
     everything = made.server.ask("SELECT * FROM weir.v_flows", user="analyst").body
     own = made.server.ask("SELECT * FROM weir.v_flows", user="fjord").body
@@ -94,5 +104,5 @@ def test_each_broken_property_is_noticed(made: World) -> None:
 def test_a_statement_that_broke_a_property_is_refused_now(made: World, line: str) -> None:
     kept = json.loads(line.replace("{folder}", str(made.folder)))
     for user in dict.fromkeys(itertools.chain([kept["user"]], CUSTOMERS)):
-        assert made.ask(user, kept["sql"], kept["params"]) == ""
+        assert made.ask(user, kept["sql"], kept["params"], kept.get("form")) == ""
     assert made.check() == ""

@@ -116,7 +116,7 @@ def test_a_string_of_values_may_be_cut_anywhere(server: Server, probes: str) -> 
 
 
 def test_parameters_of_an_insert(server: Server, database: str) -> None:
-    """In its head and, for an administrator, among its values, as in a clickhouse-server; nobody else may write expressions."""
+    """In its head and among its values, as in a clickhouse-server."""
     server.sql(f"CREATE TABLE {database}.t (a UInt64, s String) ENGINE = MergeTree ORDER BY a")
     params: dict[str, Any] = {"param_name": "t", "param_a": "7", "param_s": "it's; x", "database": database}
     server.ask("1\tx\n", query="INSERT INTO {name:Identifier} FORMAT TSV", ok=True, **params)
@@ -129,11 +129,11 @@ def test_parameters_of_an_insert(server: Server, database: str) -> None:
 
 
 @pytest.mark.embedded
-def test_values_of_a_writer_are_no_parameters(server: Server, probes: str) -> None:
-    query = f"INSERT INTO {probes} (rank, probe) VALUES ({{a:UInt64}}, 'x')"
-    answer = server.ask(query=query, user="writer", param_a="7")
-    assert (answer.code, "expressions is disabled" in answer.text) == (344, True)
-    assert server.sql(f"SELECT count() FROM {probes}") == "0"
+def test_parameters_of_a_writer_are_values(server: Server, probes: str) -> None:
+    query = f"INSERT INTO {probes} (rank, probe) VALUES ({{a:UInt64}}, {{b:String}})"
+    server.ask(query=query, user="writer", param_a="7", param_b="file('x')", ok=True)
+    assert server.ask(query=query, user="writer", param_a="length(file('x'))", param_b="x").status >= 400
+    assert server.sql(f"SELECT rank, probe FROM {probes} FORMAT TSVRaw") == "7\tfile('x')"
 
 
 @pytest.mark.embedded

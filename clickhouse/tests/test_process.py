@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import FOLDER, PASSWORDS, Server, eventually, stop
+from weir_clickhouse import engine
 
 pytestmark = pytest.mark.embedded
 
@@ -256,8 +257,8 @@ def test_metrics(server: Server) -> None:
 def test_log_comment_and_query_id_find_a_query_in_the_log(server: Server) -> None:
     server.sql("SELECT 'logged'", query_id="find-me", log_comment="from a test")
     server.sql("SYSTEM FLUSH LOGS")
-    found = server.sql("SELECT log_comment FROM system.query_log WHERE query LIKE '%logged%' AND type = 'QueryFinish' LIMIT 1")
-    assert found.startswith("find-me from a test ")
+    asked = "SELECT log_comment FROM system.query_log WHERE query_id = 'find-me' AND type = 'QueryFinish' LIMIT 1"
+    assert server.sql(asked) == "from a test"
 
 
 def test_repeated_starts_leave_nothing_behind(own_server: Callable[..., Server]) -> None:
@@ -269,3 +270,14 @@ def test_repeated_starts_leave_nothing_behind(own_server: Callable[..., Server])
         assert stop(server) == 0
         assert time.monotonic() - begun < 30
     assert threading.active_count() == threads
+
+
+def test_the_process_ends_when_the_engine_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine then refuses every statement until it is started again; other errors end nothing."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    for text in ("Code: 241. DB::Exception: no fatal error.", "Code: 236. DB::Exception: Cancelled. (ABORTED)"):
+        engine._end_with_the_engine(text)
+    assert ended == []
+    engine._end_with_the_engine("Code: 236. DB::Exception: The server is shutting down due to a fatal error. (ABORTED)")
+    assert ended == [70]

@@ -149,3 +149,29 @@ def test_a_quota_of_queries_counts_those_that_fail(frugal: Server) -> None:
     for _ in range(200):
         assert frugal.ask("SELECT nothing", user="analyst").code == 47
     assert "queries = 201/200" in frugal.ask("SELECT 1", user="analyst").text
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("user", ["analyst", "dashboard"])
+def test_listed_settings_in_set_and_in_a_clause(server: Server, user: str) -> None:
+    """In a session until its end, and in one statement; those that are not listed, and limits, are refused as before."""
+    own: dict[str, Any] = {"user": user, "session_id": f"settings of {user}"}
+    server.sql("SET max_block_size = 77, join_use_nulls = true, format_csv_delimiter = ';'", **own)
+    asked = "SELECT getSetting('max_block_size'), getSetting('join_use_nulls')"
+    assert server.sql(asked, **own) == "77\ttrue"
+    assert server.sql("SELECT 1, 2 FORMAT CSV", **own) == "1;2"
+    assert server.sql("SELECT getSetting('max_block_size') SETTINGS max_block_size = 78, final = 0", **own) == "78"
+    assert server.sql(asked, **own) == "77\ttrue"
+    assert server.sql("SELECT getSetting('max_block_size')", user=user) != "77"
+    for text in ("SET readonly = 0", "SET max_memory_usage = 99999999999", "SET max_block_size = 1, s3_base = 'x'"):
+        assert server.ask(text, **own).code in (115, 164, 180), text
+    assert server.sql("SELECT getSetting('readonly')", **own) == "1"
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize("user", ["admin", "writer", "analyst", "dashboard"])
+def test_extremes_which_end_the_engine_are_refused(server: Server, user: str) -> None:
+    assert server.ask("SELECT 1", user=user, extremes=1).code == 164
+    for text in ("SELECT 1 SETTINGS extremes = 1", "SELECT * FROM (SELECT 1 SETTINGS extremes)", "SET extremes = 1"):
+        assert server.ask(text, user=user).code == 164
+    assert server.sql("SELECT 1", user=user) == "1"

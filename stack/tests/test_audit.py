@@ -309,6 +309,34 @@ def test_a_forgotten_address_leaves_who_asked_and_a_keyed_digest(
     assert audit.erase(stack, wanted) == 0
 
 
+def test_the_tables_of_inserts_are_erased_in_any_notation(
+    stack: Stack, writer: Writer, front: list[dict[str, Any]]
+) -> None:
+    audit.verify(stack)
+    sums: dict[str, Any] = {
+        "kind": "inserts",
+        "user": "writer",
+        "address": "a",
+        "minute": "",
+        "count": 2,
+        "failed": 0,
+        "rows": 2,
+    }
+    gone = writer.add(0, {"tables": {"weir.`host-3-192-0-2-9`": 1, "weir.`2001-db8--9`": 1}}, **sums)
+    writer.add(0, {"tables": {"weir.flows": 2}}, **sums)
+    writer.add(0, tables={"weir.of_an_earlier_release": 2}, **sums)
+    for wanted in ("192.0.2.9", "2001:db8::9"):
+        lines = audit_log.read(stack, audit_log.Wanted(address=ipaddress.ip_network(wanted)), 50)
+        assert [one.entry["number"] for one in lines] == [gone], wanted
+    assert audit.erase(stack, ipaddress.ip_network("192.0.2.9")) == 1
+    assert b"host-3" not in b"".join(one.read_bytes() for one in stack.audit.iterdir())
+    assert audit.verify(stack)[0].breaks == []
+    said = [audit_log.what(one) for one in audit_log.read(stack, audit_log.Wanted(user="writer"), 50)]
+    assert ["(erased)" in said[0], "(weir.flows 2)" in said[1], "(weir.of_an_earlier_release 2)" in said[2]] == [
+        True
+    ] * 3
+
+
 def test_without_an_entry_nothing_is_erased(stack: Stack, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(500, text="Code: 75. DB::Exception: full"))
     with pytest.raises(WeirError, match=r"nothing was done: the audit has no entry on it \(Code: 75"):
@@ -382,6 +410,18 @@ def test_show_filters_and_joins(run: Callable[..., tuple[int, str]], stack: Stac
     assert [json.loads(line)["number"] for line in run("show", "--json", "--limit", "2")[1].splitlines()] == [25, 27]
     with pytest.raises(WeirError, match="not a time span"):
         run("show", "--since", "yesterday")
+
+
+def test_show_says_what_entries_do_not_list(run: Callable[..., tuple[int, str]], writer: Writer) -> None:
+    assert "may name" not in run("show", "--address", "192.0.2.99")[1]
+    for user in ("olav", "kari"):
+        writer.add(0, {"statement": "SELECT", "addresses": ["192.0.2.1"], "more_addresses": True}, user=user)
+    assert (
+        "2 further entries name more addresses than they list, and may name 192.0.2.99, too"
+        in (run("show", "--address", "192.0.2.99")[1])
+    )
+    assert "1 further entries" in run("show", "--address", "192.0.2.99", "--user", "olav")[1]
+    assert "may name" not in run("show", "--address", "192.0.2.1")[1]
 
 
 def test_what_an_intruder_wrote_does_not_end_the_listing(run: Callable[..., tuple[int, str]], writer: Writer) -> None:

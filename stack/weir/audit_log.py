@@ -95,6 +95,21 @@ def read(stack: Stack, wanted: Wanted, limit: int) -> list[Line]:
     return list(out)
 
 
+def possible(stack: Stack, wanted: Wanted) -> int:
+    """How many further entries name more addresses than they list, so that they may name the wanted one, too."""
+    if wanted.address is None or not stack.audit.is_dir():
+        return 0
+    begin = chain.Place(wanted.since[:10], 0, 0, "") if wanted.since else None
+    anything = Wanted(wanted.since, wanted.user)
+    return sum(
+        one.text is not None
+        and bool(one.text.get("more_addresses"))
+        and _matches(one, anything, set())
+        and not chain.touches(one.text, wanted.address)
+        for one in chain.entries(stack.audit, begin)
+    )
+
+
 def _forgotten(stack: Stack, wanted: Wanted) -> set[int]:
     """The entries that named the wanted address until `weir forget` erased their texts."""
     if wanted.address is None:
@@ -162,7 +177,9 @@ def what(one: Line) -> str:
             said = f"no answer: {said}"
         return _escaped(said)
     if kind == "inserts":
-        tables = ", ".join(f"{name} {count:,}" for name, count in entry["tables"].items())
+        # In the entry itself until release 0.1.0.
+        named = text.get("tables", entry.get("tables", {}))
+        tables = "erased" if one.erased else ", ".join(f"{name} {count:,}" for name, count in named.items())
         failed = f", {entry['failed']:,} failed" if entry["failed"] else ""
         return _escaped(f"{entry['count']:,} INSERTs in {entry['minute']} ({tables}){failed}")
     if kind == "failed_login":

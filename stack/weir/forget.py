@@ -22,7 +22,7 @@ from rich.table import Table
 from weir import kafka, snapshot
 from weir.clickhouse import ClickHouse, mapped
 from weir.errors import WeirError
-from weir.schema import retention
+from weir.schema import notations, retention
 from weir.stages import Stages
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -43,24 +43,6 @@ _SETTINGS = {
     "max_ast_elements": "1000000",
     "max_expanded_ast_elements": "1000000",
 }
-
-#: Candidates for an address in a text; the engine rejects false ones. Each match has the address, and the length of a
-#: prefix after it. In a row of numbers, every four in succession are read, since `host-3-10-66-0-6` may mean the first
-#: or the last.
-_IPV4 = (r"([0-9]+(?:[.][0-9]+){3,})(?:/([0-9]{1,3}))?", r"([0-9]+(?:-[0-9]+){3,})()")
-_TAIL = r"(?:[0-9]{1,3}(?:[.][0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})"
-_GROUPS = rf"(?:[0-9A-Fa-f]{{1,4}}::?){{1,7}}{_TAIL}?|::(?:[0-9A-Fa-f]{{1,4}}::?){{0,6}}{_TAIL}"
-#: At the start of a word; within one; after a word that looks like a group, but begins no address in use.
-_IPV6 = (
-    rf"\\b({_GROUPS})(?:/([0-9]{{1,3}}))?",
-    rf"({_GROUPS})(?:/([0-9]{{1,3}}))?",
-    rf"\\b(?:[0-9A-Fa-f]{{1,3}}|[014-9A-Ea-e][0-9A-Fa-f]{{3}}):({_GROUPS})(?:/([0-9]{{1,3}}))?",
-)
-#: In the name of a host: 2001-db8--7. It begins as addresses of hosts do, since words may precede it.
-_HYPHENED6 = r"((?:[23][0-9A-Fa-f]{3}|[fF][c-eC-E][0-9A-Fa-f]{2})(?:--?[0-9A-Fa-f]{1,4}\\b){1,7}(?:--)?)()"
-_REVERSED4 = r"(?i)\\b([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]([0-9]{1,3})[.]in-addr[.]arpa"
-_REVERSED6 = r"(?i)((?:[0-9a-f][.]){32})ip6[.]arpa"
-
 
 #: A table with more text columns than this, as the system's logs have, is first searched in all of them at once: the
 #: engine needs longer to understand a condition for each of them than to search a small table.
@@ -413,17 +395,22 @@ def _split(kind: str) -> tuple[str, list[str]]:
     return name, [*parts, rest[begin:].strip()]
 
 
+def _sql(pattern: str) -> str:
+    """A pattern within a literal."""
+    return pattern.replace("\\", "\\\\")
+
+
 def _in_text(text: str, depth: int) -> str:
     """Condition that a text names an address of the range, or a prefix entirely within it. An address with a prefix
     length (`192.0.2.7/24`, as on an interface) is an address; a network has no bits set beyond its length.
     """
     group, number, pair = f"g{depth}", f"i{depth}", f"p{depth}"
     # Most texts are names without anything like an address.
-    worth = f"if(match({text}, '[0-9][.-][0-9]|:|[23fF][0-9A-Fa-f]{{3}}-'), {text}, '')"
-    forward = f"replaceRegexpAll({worth}, '{_REVERSED4}', '\\\\4.\\\\3.\\\\2.\\\\1')"
+    worth = f"if(match({text}, '{_sql(notations.WORTH)}'), {text}, '')"
+    forward = f"replaceRegexpAll({worth}, '{_sql(notations.REVERSED4)}', '\\\\4.\\\\3.\\\\2.\\\\1')"
 
     def groups(*forms: str) -> str:
-        found = (f"extractAllGroupsVertical({forward}, '{form}')" for form in forms)
+        found = (f"extractAllGroupsVertical({forward}, '{_sql(form)}')" for form in forms)
         return f"arrayConcat([], {', '.join(found)})"
 
     def bits(before: int) -> str:
@@ -442,10 +429,10 @@ def _in_text(text: str, depth: int) -> str:
     nibbles = f"toIPv6OrNull(IPv6NumToString(toFixedString(unhex(reverse(replaceAll({group}, '.', ''))), 16)))"
     named = ", ".join(
         (
-            f"arrayFlatten(arrayMap({group} -> {fours}, {groups(*_IPV4)}))",
-            f"arrayMap({group} -> ({six}, {bits(0)}), {groups(*_IPV6)})",
-            f"arrayMap({group} -> ({hyphened}, 128), {groups(_HYPHENED6)})",
-            f"arrayMap({group} -> ({nibbles}, 128), extractAll({worth}, '{_REVERSED6}'))",
+            f"arrayFlatten(arrayMap({group} -> {fours}, {groups(*notations.IPV4)}))",
+            f"arrayMap({group} -> ({six}, {bits(0)}), {groups(*notations.IPV6)})",
+            f"arrayMap({group} -> ({hyphened}, 128), {groups(notations.HYPHENED6)})",
+            f"arrayMap({group} -> ({nibbles}, 128), extractAll({worth}, '{_sql(notations.REVERSED6)}'))",
         )
     )
     address = f"assumeNotNull({pair}.1)"

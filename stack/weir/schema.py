@@ -10,8 +10,8 @@ from weir.config import CHECKOUT
 sys.path.append(str(CHECKOUT / "clickhouse"))
 sys.path.append(str(CHECKOUT / "clickhouse/embedded"))
 
-from weir_clickhouse import chain
+from weir_clickhouse import chain, notations
 from weir_schema import files, hourly, retention
 from weir_schema.cluster import Cluster, on_cluster
 
-__all__ = ["Cluster", "chain", "files", "hourly", "on_cluster", "retention"]
+__all__ = ["Cluster", "chain", "files", "hourly", "notations", "on_cluster", "retention"]

@@ -30,7 +30,7 @@ from .statement import Statement
 #: running code, which ALL would include.
 _ADMIN = (
     "SHOW, SELECT, INSERT, ALTER, CREATE, DROP, UNDROP TABLE, TRUNCATE, OPTIMIZE, BACKUP, KILL QUERY, SYSTEM, "
-    "INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, DISK"
+    "SHOW ROW POLICIES, INTROSPECTION, dictGet, displaySecretsInShowAndSelect, TABLE ENGINE, CHECK, DISK"
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)")
@@ -55,6 +55,7 @@ HIDDEN_SYSTEM_TABLES = (
     "user_processes",
     "session_query_ids",
     "query_log",
+    "statement_log",
     "user_query_log",
     "query_thread_log",
     "query_views_log",

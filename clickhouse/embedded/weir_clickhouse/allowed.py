@@ -15,13 +15,35 @@ from typing import Any
 import yaml
 
 from .errors import ServerError
-from .lexer import Kind, Token
-from .refusals import may_be_function, parameter_values, settings_clauses
+from .lexer import Kind, LexicalError, Token, tokens
+from .refusals import argument_text, closing_brackets, may_be_function, parameter_values, settings_clauses
 from .statement import Statement
 
 #: The file of the checkout.
 FILE = Path(__file__).resolve().parents[2] / "allowed.yaml"
 _GROUPS = ("readers", "writers")
+#: Functions that take another function's name as a text, and the place of that argument.
+_TAKES_FUNCTION = {"arrayreduce": 0, "arrayreduceinranges": 0, "initializeaggregation": 0}
+#: Those that take a type as a text, and where; a type can hold the state of a function, and names it.
+_TAKES_TYPE = {
+    "_cast": 1,
+    "accuratecast": 1,
+    "accuratecastordefault": 1,
+    "accuratecastornull": 1,
+    "cast": 1,
+    "defaultvalueoftypename": 0,
+    "dynamicelement": 1,
+    "jsonextract": -1,
+    "jsonextractcaseinsensitive": -1,
+    "jsonextractkeysandvalues": -1,
+    "jsonextractkeysandvaluescaseinsensitive": -1,
+    "reinterpret": 1,
+    "variantelement": 1,
+}
+#: Table functions whose first argument may be a text with names and types of columns.
+_TAKES_COLUMNS = frozenset(["generaterandom", "input", "null", "values"])
+_STATES = frozenset(["aggregatefunction", "simpleaggregatefunction"])
+_KEYS = {"statements", "settings", "table_functions", "functions", "formats"}
 
 
 class AllowedError(ValueError):
@@ -72,12 +94,13 @@ class Vocabulary:
 @dataclass(frozen=True)
 class Allowed:
     """All of allowed.yaml. statements: first words, upper case. statements and settings are of `readers` and, with
-    those of readers, of `writers`. functions, table_functions: lower case."""
+    those of readers, of `writers`. functions, table_functions, formats (of external data): lower case."""
 
     statements: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=lambda: dict.fromkeys(_GROUPS, ()))
     settings: Mapping[str, frozenset[str]] = field(default_factory=lambda: dict.fromkeys(_GROUPS, frozenset()))
     functions: frozenset[str] = frozenset()
     table_functions: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()
 
     def has_statement(self, group: str, statement: Statement) -> bool:
         """Whether users of a group may send statements that begin as this one."""
@@ -89,13 +112,48 @@ class Allowed:
     def check_functions(self, role: str, statement: Statement, params: Mapping[str, str], known: Vocabulary) -> None:
         """Raise error 497 if the statement names a function of the engine that is not listed; params: the request's."""
         items = statement.items
+        closing = closing_brackets(items)
         for at, token in enumerate(items):
             if token.is_name and self._is_closed(items, at, known):
                 raise ServerError(497, f"Not enough privileges: the role {role} may not use {token.value}()")
+            if token.is_name and at + 1 < len(items) and items[at + 1].is_symbol("("):
+                self._check_texts(role, statement, closing, at, params, known)
             if token.is_symbol("{"):
                 for value in parameter_values(items, at, params):
                     if self._closes(value, known):
                         raise ServerError(497, f"Not enough privileges: the role {role} may not use {value}()")
+
+    def _check_texts(
+        self,
+        role: str,
+        statement: Statement,
+        closing: Mapping[int, int],
+        at: int,
+        params: Mapping[str, str],
+        known: Vocabulary,
+    ) -> None:
+        """Raise error 497 if the call at `at` names a function that is not listed in a text, or if the text that is to name one is
+        an expression."""
+        called = statement.items[at].value
+        name = known.function(called) or called.lower()
+        takes_function = name in _TAKES_FUNCTION
+        if not takes_function and name not in _TAKES_TYPE and name not in _TAKES_COLUMNS:
+            return
+        place = _TAKES_FUNCTION[name] if takes_function else _TAKES_TYPE.get(name, 0)
+        text = argument_text(statement, closing, at + 1, place, params)
+        if text is None:
+            if name in _TAKES_COLUMNS:
+                return  # `refusals` sees to it that columns are literals
+            raise ServerError(497, f"Not enough privileges: the name in {called}() must be a text in quotes, no expression")
+        try:
+            names = [one.value.lower() for one in tokens(text.encode(errors="surrogateescape")) if one.is_name]
+        except LexicalError:
+            names = []
+        if not takes_function and not _STATES & set(names):
+            return
+        for one in names:
+            if self._closes(one, known):
+                raise ServerError(497, f"Not enough privileges: the role {role} may not use {one}()")
 
     def _is_closed(self, items: Sequence[Token], at: int, known: Vocabulary) -> bool:
         name = items[at].value.lower()
@@ -130,8 +188,8 @@ def load(path: Path = FILE) -> Allowed:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise AllowedError(f"{path}: not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(tree, dict) or set(tree) != {"statements", "settings", "table_functions", "functions"}:
-        raise AllowedError(f"{path}: needs the keys statements, settings, table_functions and functions, and no others")
+    if not isinstance(tree, dict) or set(tree) != _KEYS:
+        raise AllowedError(f"{path}: needs the keys {', '.join(sorted(_KEYS))}, and no others")
     statements = _groups(f"{path}: statements", tree["statements"])
     settings = _groups(f"{path}: settings", tree["settings"])
     categories = tree["functions"]
@@ -143,6 +201,7 @@ def load(path: Path = FILE) -> Allowed:
         {group: frozenset(listed) for group, listed in settings.items()},
         frozenset(name.lower() for name in functions),
         frozenset(name.lower() for name in _names(f"{path}: table_functions", tree["table_functions"])),
+        frozenset(name.lower() for name in _names(f"{path}: formats", tree["formats"])),
     )
 
 

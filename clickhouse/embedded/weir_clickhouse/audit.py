@@ -17,15 +17,16 @@ import threading
 import time
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import chain, metrics
+from . import chain, metrics, notations
 from .access import User
 from .errors import ServerError
+from .forms import External
 from .quotas import Spent
 from .statement import Statement
 
@@ -34,6 +35,10 @@ SPEAKS_FOR_OTHERS = "dashboard"
 PERSON, PERSON_ADDRESS = "X-Weir-Person", "X-Weir-Person-Address"
 #: Octets kept of a statement; characters kept of a name.
 _STATEMENT, _NAME = 4096, 128
+#: Octets of a statement with its external data that are searched for addresses: the longest statement without max_query_size.
+_SEARCHED = 256 << 10
+#: Parameters that describe external data.
+_DESCRIBES = ("_structure", "_types", "_format")
 #: Refused statements a minute and user with an entry of their own, and octets kept of each; further ones are counted.
 _REFUSED, _REFUSED_STATEMENT = 60, 512
 #: Users with their addresses, or addresses, that one minute tells apart; and names or tables of each. All others count as one.
@@ -291,8 +296,9 @@ class Audit:
         for (user, address), one in self._inserts.items():
             self._sure(
                 "inserts",
-                {"minute": minute, "user": user, "address": address, "count": one.count, "failed": one.failed, "rows": one.rows}
-                | {"tables": one.names},
+                {"minute": minute, "user": user, "address": address, "count": one.count, "failed": one.failed, "rows": one.rows},
+                # A table's name is the client's, and may hold an address.
+                {"tables": one.names},
             )
         for address, one in self._logins.items():
             fields = {"minute": minute, "address": address, "count": one.count}
@@ -335,6 +341,10 @@ class Asked:
         self._heard = bytearray()
         self._statement: Statement | None = None
         self._named: Mapping[str, str] = {}
+        self._tables: Sequence[External] = ()
+        #: Whether its body is a form.
+        self.form = False
+        self._database: str | None = params.get("database") or header("X-ClickHouse-Database")
         self._number = 0
         self._begun = time.monotonic()
         self._spent = Spent()
@@ -354,10 +364,14 @@ class Asked:
         """The statement, with its parameters."""
         self._statement, self._named = statement, named
 
-    def begin(self, spent: Spent) -> None:
-        """The engine is about to run it; `spent` receives its cost. Raises ServerError if a reader's statement cannot be
-        written down."""
-        self._spent = spent
+    def add(self, tables: Sequence[External]) -> None:
+        """The external data that it brings with it."""
+        self._tables = tables
+
+    def begin(self, spent: Spent, database: str | None) -> None:
+        """The engine is about to run it in a database; `spent` receives its cost. Raises ServerError if a reader's statement
+        cannot be written down."""
+        self._spent, self._database = spent, database
         if self._summed:
             return
         try:
@@ -369,10 +383,15 @@ class Asked:
             self._audit._sure("ask", self._fields, self._text())
             self._number = -1
 
+    def broke_off(self, rows: int | None) -> None:
+        """Its answer ended early, after so many rows; None if they cannot be counted: then as many as it has read."""
+        self._spent.result_rows = max(self._spent.result_rows, self._spent.read_rows if rows is None else rows)
+
     @property
     def _summed(self) -> bool:
         one = self._statement
-        return one is not None and one.kind == "INSERT" and one.data >= 0 and not self._user.role.is_admin
+        role = self._user.role
+        return one is not None and one.kind == "INSERT" and one.data >= 0 and not role.is_admin and not role.readonly
 
     def __enter__(self) -> Asked:
         return self
@@ -383,7 +402,8 @@ class Asked:
             address = self._fields["address"]
             self._audit.inserted(self._user.name, address, _target(self._statement), self.inserted, failed=bool(code))
         elif self._number:
-            answer = {"rows": self._spent.result_rows or self.inserted, "octets": self.octets, "code": code}
+            answer = {"rows": self._spent.result_rows or self.inserted, "read_rows": self._spent.read_rows}
+            answer |= {"octets": self.octets, "code": code}
             answer["milliseconds"] = int((time.monotonic() - self._begun) * 1000)
             self._audit._sure("answer", {"of": self._number, **answer})
         elif self._audit.may_refuse(self._user.name):
@@ -404,12 +424,40 @@ class Asked:
             given = "\n".join(f"{name}={value}" for name, value in self._named.items()).encode(errors="surrogateescape")
             everything += b"\n" + given
             out["parameters"] = given[: most // 2].decode(errors="replace")
-        for name, value in (("agent", self._header("User-Agent")), ("query_id", self._params.get("query_id"))):
+        given_too = (
+            ("agent", self._header("User-Agent")),
+            ("query_id", self._params.get("query_id")),
+            ("database", self._database),
+        )
+        for name, value in given_too:
             if value:
                 out[name] = value[:_NAME].encode(errors="replace").decode()
                 everything += b"\n" + out[name].encode()
-        out["addresses"], more = chain.named(everything)
-        if more:
+        more = False
+        if self.form and not self._tables:
+            # It may have been refused for what the form holds.
+            described = (f"{name}={text}" for name, text in self._params.items() if name.endswith(_DESCRIBES))
+            form = "\n".join(described).encode(errors="surrogateescape")[: _STATEMENT // 2] + b"\n" + bytes(self._heard)
+            out["form"] = form[: most // 4].decode(errors="replace")
+            everything += b"\n" + form
+        if self._tables:
+            kept = most // 4 // len(self._tables)
+            out["external"] = [
+                {
+                    "name": one.name,
+                    "format": one.form[:_NAME],
+                    "columns": one.structure.encode(errors="surrogateescape")[: kept // 2].decode(errors="replace"),
+                    "data": one.data[:kept].decode(errors="replace"),
+                    "octets": len(one.data),
+                    "sha256": hashlib.sha256(one.data).hexdigest(),
+                }
+                for one in self._tables
+            ]
+            for one in self._tables:
+                everything += b"\n" + one.structure.encode(errors="surrogateescape") + b"\n" + one.data[:_SEARCHED]
+                more = more or len(one.data) > _SEARCHED
+        out["addresses"], many = notations.named(everything[:_SEARCHED])
+        if more or many or len(everything) > _SEARCHED:
             out["more_addresses"] = True
         return out
 

@@ -12,6 +12,7 @@ import os
 import re
 import select
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,13 +25,15 @@ from xml.sax.saxutils import escape
 
 from chdb.state.sqlitelike import Connection
 
-from . import deduplication
+from . import deduplication, metrics
 from .access import Access, Role, users_xml
 from .allowed import Vocabulary
 from .errors import ServerError
+from .forms import External
 from .quotas import Spent
+from .reading import literals
 from .refusals import VALUES_SETTINGS
-from .statement import Statement, hides_comment, with_input, with_output
+from .statement import Statement, hides_comment, parse, with_input, with_output
 
 _FORMAT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -38,8 +41,31 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN_PIPE = re.compile(r" ?\(in file/uri /proc/self/fd/\d+\):?|/proc/self/fd/\d+")
 #: Largest piece read from a pipe at once; the pipe is made as large.
 PIECE = 1 << 20
+#: The engine's log of statements. It names each by an id of the engine's own, and shows the front's pipes; the view query_log has
+#: the client's id, comment and text.
+STATEMENT_LOG = "statement_log"
+_QUERY_LOG = rf"""
+CREATE OR REPLACE VIEW system.query_log AS
+SELECT
+    * REPLACE (
+        if(match(log_comment, '^[^ ]+ (.* )?[0-9a-f]{{32}}$'), decodeURLComponent(extract(log_comment, '^[^ ]+')), query_id) AS query_id,
+        if(match(log_comment, '^[^ ]+ (.* )?[0-9a-f]{{32}}$'), decodeURLComponent(extract(log_comment, '^[^ ]+')), initial_query_id)
+            AS initial_query_id,
+        replaceRegexpOne(log_comment, '^[^ ]+ ((.*) )?[0-9a-f]{{32}}$', '\2') AS log_comment,
+        replaceRegexpOne(replaceRegexpOne(query,
+            '\s INTO OUTFILE ''[^'']*/pipes/[0-9a-f]{{32}}'' APPEND COMPRESSION ''none'' (FORMAT \w+) $', '\n\1'),
+            ' FROM INFILE ''/proc/self/fd/\d+'' COMPRESSION ''none'' ', ' ') AS query
+    )
+FROM system.{STATEMENT_LOG}
+"""
 #: How often to check dictionaries, seconds.
 _REFRESH_S = 2
+
+
+#: Settings for reading external data: in one thread, within little memory.
+_LOADING = {"input_format_parallel_parsing": "0", "max_insert_threads": "1"}
+#: Errors of a statement that has read nothing yet: of syntax, types, names and rights.
+_BEFORE_START = frozenset([42, 43, 46, 47, 48, 53, 60, 62, 81, 115, 164, 456, 457, 497])
 
 
 class EngineBusy(Exception):
@@ -55,7 +81,7 @@ class Request:
     """The context of a query: user, database, settings and parameters.
 
     comment: its log_comment in the query log. expressions: whether the values of an INSERT may be expressions. spent:
-    receives its cost. tag: unique and secret; it ends log_comment and identifies the query to stop it.
+    receives its cost. tables: its external data; made: those that exist. tag: unique and secret; it ends log_comment and identifies the query to stop it.
     """
 
     role: Role
@@ -65,6 +91,8 @@ class Request:
     comment: str
     expressions: bool = False
     spent: Spent = field(default_factory=Spent)
+    tables: tuple[External, ...] = ()
+    made: list[str] = field(default_factory=list)
     tag: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -87,6 +115,8 @@ class Engine:
         """
         self.directory, self.backups = directory.resolve(), backups.resolve()
         self._access, self._memory, self._threads, self._config = access, memory, threads, config
+        #: Octets of memory that the external data of one request may take.
+        self.external = memory // 64
         self._front = self.directory / "front"
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="query")
         self._lock: Any = None
@@ -122,6 +152,10 @@ class Engine:
             stale.unlink()
         (self._front / "users.xml").write_text(users_xml(self._access), encoding="utf-8")
         (self._front / "config.xml").write_text(self._config_xml(), encoding="utf-8")
+        # The engine's own log in stores of earlier versions.
+        logs = self.directory / "engine/data/system"
+        if (logs / "query_log").is_dir() and not (logs / STATEMENT_LOG).exists():
+            (logs / "query_log").rename(logs / STATEMENT_LOG)
         self._url = f"{self.directory / 'engine'}?config-file={self._front / 'config.xml'}"
         try:
             self._keep = Connection(self._url)
@@ -134,6 +168,8 @@ class Engine:
             self._tokens = deduplication.OnDisk(path for (path,) in disks)
             self.version, self.timezone = self.admin_rows("SELECT version(), timezone()")[0]
             self.known = Vocabulary.of(self.admin_rows)
+            self.admin_rows("SYSTEM FLUSH LOGS")
+            self.admin_rows(_QUERY_LOG)
             plain = Request(self._admin, None, {}, {}, "front")
             with self.connection(plain) as connection:
                 self._current = dict(self.changed(connection))
@@ -159,12 +195,17 @@ class Engine:
     def _refresh_dictionaries(self) -> None:
         """Reload dictionaries whose lifetime is over: a clickhouse-server does so by itself, chDB does not."""
         while not self._stopping.wait(_REFRESH_S):
-            for database, name in self.admin_rows(
-                "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
-                " AND last_successful_update_time + lifetime_max < now()"
-            ):
+            try:
+                due = self.admin_rows(
+                    "SELECT database, name FROM system.dictionaries WHERE status IN ('LOADED', 'FAILED') AND lifetime_max > 0"
+                    " AND last_successful_update_time + lifetime_max < now()"
+                )
+            except (RuntimeError, ServerError) as error:
+                _end_with_the_engine(str(error))
+                continue
+            for database, name in due:
                 # A dictionary whose source cannot be read keeps its data, and is retried.
-                with suppress(RuntimeError):
+                with suppress(RuntimeError, ServerError):
                     self.admin_rows(f"SYSTEM RELOAD DICTIONARY {identifier(database)}.{identifier(name)}")
 
     def _take_back_lost_inserts(self) -> None:
@@ -215,7 +256,7 @@ class Engine:
             "<number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>"
             "<number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>"
             "</merge_tree>\n"
-            f"<query_log><database>system</database><table>query_log</table>{log}</query_log>\n"
+            f"<query_log><database>system</database><table>{STATEMENT_LOG}</table>{log}</query_log>\n"
             f"<part_log><database>system</database><table>part_log</table>{log}</part_log>\n"
             f"{self._config}</clickhouse>\n"
         )
@@ -244,9 +285,13 @@ class Engine:
 
     def changed(self, connection: Connection) -> list[tuple[str, str]]:
         """The settings of a connection that differ from the engine's own."""
-        text = connection.query("SELECT name, value FROM system.settings", "TSV").bytes().decode()
-        rows = (line.split("\t") for line in text.splitlines())
-        return [(name, unescape(value)) for name, value in rows if self._current.get(name) != unescape(value)]
+        # One value, which no setting of the connection (extremes, limit, formats) adds to or cuts short.
+        pairs = "arrayStringConcat(groupArray(hex(name) || '=' || hex(value)), ',')"
+        text = connection.query(f"SELECT {pairs} FROM system.settings", "RawBLOB").bytes().decode()
+        rows = (
+            [bytes.fromhex(part).decode(errors="surrogateescape") for part in pair.split("=")] for pair in text.split(",") if pair
+        )
+        return [(name, value) for name, value in rows if self._current.get(name) != value]
 
     def has_database(self, name: str) -> bool:
         """Whether there is a database of this name."""
@@ -255,7 +300,53 @@ class Engine:
         return name in self._databases
 
     def prepare(self, connection: Connection, request: Request) -> None:
-        """Apply the request's role, database and settings."""
+        """Apply the request's role, database and settings, and make the tables of its external data."""
+        settings = self._settings(request)
+        if request.tables:
+            self._lay_out(connection, request, settings)
+        self._apply(connection, request.role, request.database, settings)
+
+    def clear(self, connection: Connection, request: Request) -> None:
+        """Drop the tables of the request's external data from a connection that others use afterwards."""
+        for name in request.made:
+            with suppress(RuntimeError):
+                connection.query(f"DROP TEMPORARY TABLE IF EXISTS {identifier(name)}")
+
+    def _lay_out(self, connection: Connection, request: Request, settings: Mapping[str, str]) -> None:
+        """Make the tables of external data. Only statements of the front's own run meanwhile, so it needs no reader's rights."""
+        left = self.external
+        for table in request.tables:
+            # An INSERT owns the memory of the rows that it leaves in a table of the engine Memory.
+            if not _FORMAT.fullmatch(table.form):
+                raise ServerError(36, f"Unknown format {table.form[:80]}")
+            loading = {**settings, "max_memory_usage": str(max(left, 1)), **dict.fromkeys(VALUES_SETTINGS, "0")}
+            loading |= _LOADING
+            loading.pop("readonly", None)
+            loading.pop("insert_deduplication_token", None)
+            loading["log_comment"] = f"{request.comment} external {request.tag}"
+            self._apply(connection, self._admin, None, loading)
+            made = f"CREATE TEMPORARY TABLE {identifier(table.name)} ({table.structure}) ENGINE = Memory"
+            insert = parse(f"INSERT INTO {identifier(table.name)} FORMAT {table.form}\n".encode(), complete=True)
+            try:
+                connection.query(made.encode(errors="surrogateescape"))
+                request.made.append(table.name)
+                pieces: Iterable[bytes] = (table.data[at : at + PIECE] for at in range(0, len(table.data), PIECE))
+                if table.form.lower() == "values":
+                    pieces = literals(iter(pieces))
+                if table.data:
+                    left -= self.insert(connection, insert, request, table.form, pieces).octets
+            except RuntimeError as error:
+                raise ServerError.from_engine(str(error)) from None
+            except ServerError as error:
+                if error.code == 241:
+                    metrics.refused.labels("external").inc()
+                    raise ServerError(241, f"External data need more than {self.external} octets of memory") from None
+                raise
+        added = ", ".join(f"{name} = DEFAULT" for name in (*_LOADING, "max_memory_usage"))
+        connection.query(f"SET {added}")
+
+    def _settings(self, request: Request) -> dict[str, str]:
+        """All settings of a request. Raises ServerError."""
         settings = request.role.settings_for(request.settings, self._current, self.known)
         settings["log_comment"] = f"{request.comment} {request.tag}"
         settings |= dict.fromkeys(VALUES_SETTINGS, str(int(request.expressions)))
@@ -267,15 +358,18 @@ class Engine:
             # A single query must leave memory for inserts; so must all that one customer may run at once.
             most = self._memory * 6 // 10 // ((request.role.at_once or 1) if request.role.rows else 1)
             settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
+        return settings
+
+    def _apply(self, connection: Connection, role: Role, database: str | None, settings: Mapping[str, str]) -> None:
         changes = []
         for name, value in settings.items():
             if not _NAME.fullmatch(name):
                 raise ServerError(115, f"Unknown setting '{name}'")
             changes.append(f"{name} = {quote(value)}")
         try:
-            connection.query(f"SET ROLE {request.role.engine_role}")
-            if request.database:
-                connection.query(f"USE {identifier(request.database)}".encode(errors="surrogateescape"))
+            connection.query(f"SET ROLE {role.engine_role}")
+            if database:
+                connection.query(f"USE {identifier(database)}".encode(errors="surrogateescape"))
             connection.query(("SET " + ", ".join(changes)).encode(errors="surrogateescape"))
         except RuntimeError as error:
             raise ServerError.from_engine(str(error)) from None
@@ -312,6 +406,7 @@ class Engine:
         try:
             result = connection.query(statement.text, output_format, params=dict(request.params))
         except RuntimeError as error:
+            self._note_failed(request, str(error))
             raise ServerError.from_engine(str(error)) from None
         if statement.kind == "INSERT":
             self._tokens.sync()
@@ -368,10 +463,24 @@ class Engine:
         finally:
             if done is not None:
                 self._end(done, pipe, request.tag)
+                if why := done.exception():
+                    self._note_failed(request, str(why))
             os.close(pipe)
             os.close(waker)
             os.close(wake)
             path.unlink(missing_ok=True)
+
+    def _note_failed(self, request: Request, text: str) -> None:
+        """The cost of a reader's query that failed: the engine tells it in its log alone."""
+        if not request.role.readonly or ServerError.from_engine(text).code in _BEFORE_START:
+            return
+        with suppress(RuntimeError, ServerError):
+            self.admin_rows("SYSTEM FLUSH LOGS query_log")
+            ((rows,),) = self.admin_rows(
+                f"SELECT max(read_rows) FROM system.{STATEMENT_LOG} WHERE event_date >= yesterday() AND event_time >= now() - 60"
+                f" AND endsWith(log_comment, {quote(request.tag)})"
+            )
+            request.spent.read_rows = max(request.spent.read_rows, int(rows))
 
     def _end(self, done: Future[None], pipe: int, tag: str) -> None:
         """Stop a query whose client has gone away, and wait until it has ended.
@@ -495,9 +604,22 @@ def _feed(pipe: int, waker: int, pieces: Iterable[bytes]) -> None:
                     return
 
 
+def _end_with_the_engine(error: str) -> None:
+    """End the process if this error says that the engine refuses everything after a fatal error of its own; whoever runs the
+    store starts it again, as after a crash."""
+    if "fatal error" in error and ServerError.from_engine(error).code == 236:
+        print(f"weir-clickhouse: the engine has failed, the process ends: {error}", file=sys.stderr, flush=True)
+        os._exit(70)
+
+
 def _note(result: Any, spent: Spent) -> None:
     """The cost of a query."""
     spent.result_rows, spent.read_rows = int(result.rows_read()), int(result.storage_rows_read())
+
+
+def comment(query_id: str, text: str) -> str:
+    """The log_comment of a client's statement, from which the view query_log takes the two apart."""
+    return f"{query_id.replace('%', '%25').replace(' ', '%20')} {text}".rstrip()
 
 
 def quote(value: str) -> str:

@@ -22,6 +22,9 @@ from .sessions import Sessions
 from .statement import Statement
 from .walls import Walls
 
+#: Requests with external data at once, of all users and of one: their tables have an eighth of the memory together.
+_OUTSIDE, _OUTSIDE_OF_USER = 8, 2
+
 
 @dataclass
 class Front:
@@ -45,6 +48,7 @@ class Front:
     _running: int = 0
     _reading: int = 0
     _of_user: Counter[str] = field(default_factory=Counter)
+    _outside: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -69,6 +73,20 @@ class Front:
                 self._reading -= user.role.readonly
                 self._of_user[user.name] -= 1
                 metrics.in_flight.set(self._running)
+
+    @contextmanager
+    def outside(self, user: User) -> Iterator[None]:
+        """Room for the external data of a request; raises error 202 if there is none left."""
+        with self._lock:
+            if self._outside.total() >= _OUTSIDE or self._outside[user.name] >= _OUTSIDE_OF_USER:
+                metrics.refused.labels("external").inc()
+                raise ServerError(202, "Too many simultaneous queries with external data: send it again later")
+            self._outside[user.name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._outside[user.name] -= 1
 
     def check(self, role: Role, statement: Statement, params: Mapping[str, str]) -> None:
         """Raise an error if this role may not send the statement; params: the request's parameters."""

@@ -15,15 +15,17 @@ import secrets
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from . import codec, framing, metrics, reading
+from . import codec, forms, framing, metrics, reading
 from .access import User
 from .audit import Asked
 from .body import Body, bounded
-from .engine import Cancelled, Request
+from .engine import Cancelled, Request, comment
 from .errors import ServerError
 from .front import Front, error_text
+from .refusals import assigned
 from .statement import READS, STREAMS, Statement
 
 if TYPE_CHECKING:
@@ -87,6 +89,10 @@ _CONTENT_TYPES = {
     "Arrow": "application/octet-stream",
     "ArrowStream": "application/octet-stream",
 }
+#: Formats with one line for each row.
+_LINES = frozenset(
+    ["CSV", "CSVWithNames", "JSONCompactEachRow", "JSONEachRow", "TabSeparated", "TabSeparatedWithNames", "TSV", "TSVWithNames"]
+)
 
 
 class Query:
@@ -94,13 +100,18 @@ class Query:
 
     def __init__(self, gateway: Gateway, front: Front, params: dict[str, str], body: Body) -> None:
         self._gateway, self._front, self._params, self._body = gateway, front, params, body
+        self._has_room = False
         self._id = params.get("query_id") or str(uuid.uuid4())
         gateway._id = self._id
 
     def answer(self) -> None:
         """Run the statement and answer."""
         user = self.log_in()
-        with self._front.audit.question(user, self._peer, self._gateway.header, self._params) as asked, self._front.place(user):
+        with (
+            self._front.audit.question(user, self._peer, self._gateway.header, self._params) as asked,
+            self._front.place(user),
+            ExitStack() as self._room,
+        ):
             self._asked = asked
             begun = time.monotonic()
             kind = self._run(user, asked)
@@ -144,11 +155,23 @@ class Query:
         pieces: Iterator[bytes] = codec.decode(self._body, gateway.header("Content-Encoding") or "")
         if params.get("decompress") == "1":
             pieces = framing.decode(pieces)
-        statement, data = reading.statement(params, asked.hear(bounded(pieces, front.largest_body)))
+        pieces = asked.hear(bounded(pieces, front.largest_body))
+        form = None
+        if (mark := forms.boundary(gateway.header("Content-Type") or "")) is not None:
+            asked.form = True
+            stream.allow(front.limits.data)
+            form = forms.read(pieces, mark, lambda: self._take_room(user))
+            params = self._params = forms.parameters(form, params)
+            pieces = iter(())
+        statement, data = reading.statement(params, pieces)
         stream.allow(front.limits.data, front.limits.pace)
         named = {name[6:]: value for name, value in params.items() if name.startswith("param_")}
         asked.read(statement, named)
         try:
+            tables = forms.tables(form, params, None if role.is_admin else role.allowed.formats) if form else ()
+            asked.add(tables)
+            if tables:
+                self._take_room(user)
             front.check(role, statement, named)
             settings = {name: value for name, value in params.items() if name not in _RESERVED and not name.startswith("param_")}
             if gateway.req.method in (b"GET", b"HEAD") and not role.readonly:
@@ -158,10 +181,15 @@ class Query:
                         "Cannot execute query in readonly mode. For queries over HTTP, method GET implies readonly. You should use method POST for modifying queries",
                     )
                 settings["readonly"] = "2"
+            if role.readonly:
+                # A connection that may only read accepts them where they change nothing.
+                settings |= assigned(statement)
             expressions = False
             if statement.kind == "INSERT" and statement.data >= 0 and self._data_format(statement).lower() == "values":
                 if role.is_admin:
                     data, expressions = reading.looked_through(data)
+                elif named:
+                    data, expressions = reading.with_parameters(data)
                 else:
                     data = reading.literals(data)
         except ServerError:
@@ -179,12 +207,20 @@ class Query:
                 database or session.database or self._default_database(),
                 {**session.settings, **settings},
                 named,
-                f"{self._id} {params.get('log_comment', '')}".rstrip(),
+                comment(self._id, params.get("log_comment", "")),
                 expressions,
                 spent,
+                tables,
             )
-            asked.begin(spent)
+            asked.begin(spent, request.database)
+            self._session = session
             return self._execute(statement, data, request, session)
+
+    def _take_room(self, user: User) -> None:
+        """Room for a large form, or for external data, until the end of this request; once only. Raises ServerError."""
+        if not self._has_room:
+            self._room.enter_context(self._front.outside(user))
+            self._has_room = True
 
     def _data_format(self, statement: Statement) -> str:
         """The format of an INSERT's data."""
@@ -209,6 +245,7 @@ class Query:
                 metrics.inserts.labels(request.role.name).inc()
                 metrics.rows_inserted.inc(written.rows)
                 self._asked.inserted = written.rows
+                session.finish()
                 self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)
                 return "insert"
             metrics.queries.labels(request.role.name).inc()
@@ -225,9 +262,7 @@ class Query:
 
     def _send(self, output_format: str, pieces: Iterator[bytes]) -> None:
         """Send a result: a small one whole, with its length; a large one as the engine produces it."""
-        hold = (
-            _LARGE_HOLD if "1" in (self._params.get("wait_end_of_query"), self._params.get("http_wait_end_of_query")) else _HOLD
-        )
+        hold = self._hold()
         encoding = None
         if self._params.get("compress") == "1":
             encode: codec.Encoder = framing.FrameEncoder()
@@ -236,7 +271,8 @@ class Query:
                 encoding = codec.choose(self._gateway.header("Accept-Encoding") or "")
             encode = codec.encoder(encoding)
         held: list[bytes] = []
-        size = 0
+        size = lines = 0
+        begun = False
         try:
             for piece in pieces:
                 held.append(piece)
@@ -245,6 +281,7 @@ class Query:
                     break
             else:
                 out = b"".join([encode.encode(piece) for piece in held] + [encode.finish()])
+                self._session.finish()
                 self._head(output_format, {}, length=len(out), encoding=encoding if out else None)
                 self._write(out)
                 return
@@ -252,15 +289,20 @@ class Query:
             self._head(output_format, {}, encoding=encoding, tag=tag)
             for piece in held:
                 self._write(encode.encode(piece))
+                lines += piece.count(b"\n")
             held.clear()
+            begun = True
             try:
                 for piece in pieces:
                     self._write(encode.encode(piece))
+                    lines += piece.count(b"\n")
             except ServerError as error:
                 text = error_text(self._front, error)
                 mark = b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n" % (tag.encode(), text, len(text), tag.encode())
                 self._write(encode.encode(mark) + encode.finish())
                 raise
+            begun = False
+            self._session.finish()
             self._write(encode.finish())
         except (OSError, Cancelled):
             metrics.cancelled.inc()
@@ -269,6 +311,20 @@ class Query:
             close = getattr(pieces, "close", None)
             if close is not None:
                 close()
+            if begun:
+                # Rows of an answer that did not end: its lines, or what was read for it if it has none.
+                self._asked.broke_off(lines if output_format in _LINES else None)
+
+    def _hold(self) -> int:
+        """Octets of an answer that wait for the end of the query: as the client asks, since only an error before the first octet
+        has a status of its own."""
+        waits = (self._params.get("wait_end_of_query"), self._params.get("http_wait_end_of_query"))
+        if "1" in waits:
+            return _LARGE_HOLD
+        for name in ("http_response_buffer_size", "buffer_size"):
+            if (size := self._params.get(name, "")).isdecimal():
+                return min(int(size[:9]), _LARGE_HOLD)
+        return 0 if "0" in waits else _HOLD
 
     def _head(
         self,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from .body import bounded
 from .errors import ServerError
+from .lexer import Kind, LexicalError, Token, tokens
 from .refusals import after_semicolon, refuse_values
 from .statement import Incomplete, Statement, parse
 
@@ -124,6 +125,47 @@ def looked_through(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
             return literals(_joined(bytes(held), data)), False
     refuse_values(bytes(held))
     return iter((bytes(held),)), True
+
+
+def with_parameters(data: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
+    """The same data, and whether they are small, and consist of literals and parameters ({name:Type}) alone: the engine may
+    then read them as expressions. Raises as `literals`."""
+    held = bytearray()
+    for piece in data:
+        held += piece
+        if len(held) > _EXPRESSIONS:
+            return literals(_joined(bytes(held), data)), False
+    whole = bytes(held)
+    if b"{" in whole:
+        with suppress(LexicalError):
+            if _plain(list(tokens(whole))):
+                refuse_values(whole)
+                return iter((whole,)), True
+    return literals(iter((whole,))), False
+
+
+def _plain(items: Sequence[Token]) -> bool:
+    """Whether values consist of literals and parameters."""
+    at = 0
+    while at < len(items):
+        token = items[at]
+        if token.is_symbol("{"):
+            if at + 3 >= len(items) or not (items[at + 1].is_name and items[at + 2].is_symbol(":")):
+                return False
+            at += 3
+            if items[at].is_word("IDENTIFIER"):
+                return False
+            while at < len(items) and not items[at].is_symbol("}"):
+                if items[at].kind is Kind.SYMBOL and items[at].value not in "(),":
+                    return False
+                at += 1
+        elif token.kind is Kind.SYMBOL:
+            if token.value not in "(),[];+-":
+                return False
+        elif token.is_name and not token.is_word("NULL", "TRUE", "FALSE", "NAN", "INF"):
+            return False
+        at += 1
+    return True
 
 
 def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

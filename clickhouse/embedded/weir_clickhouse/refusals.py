@@ -42,7 +42,8 @@ DANGEROUS = frozenset(
     ]
 )
 #: Settings whose value is a path, an address, a language or a piece of a statement, or that open the way to such.
-#: Nobody may change them: the engine has that constraint, too, but does not enforce it in subqueries.
+#: Nobody may change them: the engine has that constraint, too, but does not enforce it in subqueries. `extremes` ends the engine
+#: (26.9.2) when a column holds states of aggregate functions.
 FIXED_SETTINGS = frozenset(
     [
         "additional_result_filter",
@@ -56,6 +57,7 @@ FIXED_SETTINGS = frozenset(
         "dialect",
         "enable_json_ast_dialect",
         "enable_trino_dialect",
+        "extremes",
         "filter",
         "format_avro_schema_registry_url",
         "format_schema",
@@ -97,7 +99,7 @@ _NO_SETTINGS = re.compile(
 def refuse_dangerous(statement: Statement, params: Mapping[str, str]) -> None:
     """Raise if nobody may send this statement, whatever the role; params: the request's parameters."""
     items = statement.items
-    closing = _closing(items)
+    closing = closing_brackets(items)
     for at, (first, second) in enumerate(pairwise(items)):
         if first.is_symbol("{"):
             _refuse_parameter(items, at, params)
@@ -278,7 +280,7 @@ def _is_any(token: Token, characters: str) -> bool:
     return token.kind is Kind.SYMBOL and token.value in characters
 
 
-def _closing(items: Sequence[Token]) -> dict[int, int]:
+def closing_brackets(items: Sequence[Token]) -> dict[int, int]:
     """Index of the closing bracket for the index of each opening one; the end of the text if there is none."""
     opened: list[int] = []
     places: dict[int, int] = {}
@@ -288,6 +290,34 @@ def _closing(items: Sequence[Token]) -> dict[int, int]:
         elif _is_any(token, ")]}") and opened:
             places[opened.pop()] = at
     return places | dict.fromkeys(opened, len(items))
+
+
+def argument_text(
+    statement: Statement, closing: Mapping[int, int], opening: int, place: int, params: Mapping[str, str]
+) -> str | None:
+    """The text that stands at a place among the arguments in these brackets, as a literal or a parameter; None for an expression.
+    Empty if there is no such argument, as in CAST with AS. place: -1 for the last."""
+    items = statement.items
+    end = closing[opening]
+    commas = [opening]
+    at = opening + 1
+    while at < end:
+        if items[at].is_symbol(","):
+            commas.append(at)
+        at = closing.get(at, at) + 1
+    if place >= len(commas):
+        return ""
+    first = commas[place] + 1
+    last = (commas[place + 1] if -1 < place < len(commas) - 1 else end) - 1
+    while first < last and items[first].is_symbol("(") and closing[first] == last:
+        first, last = first + 1, last - 1
+    if first > last:
+        return ""
+    if first == last and items[first].kind is Kind.STRING:
+        return _literal(statement.text[items[first].start : items[first].end])
+    if items[first].is_symbol("{") and closing[first] == last and last - first >= 4:
+        return next((value for key, value in params.items() if key.upper() == items[first + 1].value.upper()), "")
+    return None
 
 
 def _literal(raw: bytes) -> str | None:
@@ -335,7 +365,7 @@ def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTI
         begins.append(1)
     if not begins:
         return names
-    closing = _closing(items)
+    closing = closing_brackets(items)
     seen: set[int] = set()
     for begin in begins:
         at = begin
@@ -361,6 +391,36 @@ def settings_clauses(statement: Statement, watched: Container[str] = FIXED_SETTI
             if written in watched or written.startswith("param_"):
                 names.append(written)
     return names
+
+
+def assigned(statement: Statement) -> dict[str, str]:
+    """The settings that SET, or the SETTINGS of the statement itself rather than of a subquery, gives as literals."""
+    out: dict[str, str] = {}
+    items = statement.items
+    depth = 0
+    begins = [1] if statement.kind == "SET" else []
+    for at, token in enumerate(items):
+        depth += _is_any(token, "([{") - _is_any(token, ")]}")
+        if not depth and token.is_word("SETTINGS"):
+            begins.append(at + 1)
+    for begin in begins:
+        at = begin
+        while at + 2 < len(items) and items[at].is_name and items[at + 1].is_symbol("="):
+            name, value = items[at], items[at + 2]
+            negative = value.is_symbol("-") and at + 3 < len(items)
+            at += 3 + negative
+            value = items[at - 1]
+            raw = statement.text[value.start : value.end]
+            if value.kind is Kind.NUMBER:
+                out[_written(statement, name)] = "-" * negative + raw.decode()
+            elif value.kind is Kind.STRING and (text := _literal(raw)) is not None:
+                out[_written(statement, name)] = text
+            elif value.is_word("TRUE", "FALSE"):
+                out[_written(statement, name)] = str(int(value.is_word("TRUE")))
+            if at >= len(items) or not items[at].is_symbol(","):
+                break
+            at += 1
+    return out
 
 
 def _written(statement: Statement, token: Token) -> str:

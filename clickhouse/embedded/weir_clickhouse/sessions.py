@@ -22,7 +22,7 @@ from .statement import Statement
 _TIMEOUT = 60
 _LONGEST = 3600
 _MOST = 10_000
-#: Seconds that a request waits for another of its session.
+#: Seconds that a request waits for another of its session whose statement is over.
 _WAIT = 2.0
 
 
@@ -35,6 +35,8 @@ class Session:
     database: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     expires: float = 0.0
+    #: Whether the request that has the session only sends the rest of its answer.
+    finishing: bool = False
     _held: Connection | None = None
 
     @contextmanager
@@ -46,10 +48,13 @@ class Session:
             with engine.connection(request) as connection:
                 yield connection
             return
-        # Settings of one request must not reach the next.
+        # Settings and tables of one request must not reach the next.
         engine.reset(self._held)
-        engine.prepare(self._held, request)
-        yield self._held
+        try:
+            engine.prepare(self._held, request)
+            yield self._held
+        finally:
+            engine.clear(self._held, request)
 
     def remember(self, engine: Engine, connection: Connection, statement: Statement) -> None:
         """Store the change of a SET or USE that has just run."""
@@ -65,6 +70,10 @@ class Session:
             for name, value in engine.changed(connection):
                 if name in lower:
                     self.settings[name] = value
+
+    def finish(self) -> None:
+        """The statement is over; its client may have the whole answer, and ask again, before the request is over."""
+        self.finishing = True
 
     def close(self) -> None:
         """Release the held connection."""
@@ -108,11 +117,11 @@ class Sessions:
                 if params.get("session_check") == "1":
                     raise ServerError(372, f"Session {name} not found")
                 session = self._sessions[key] = Session(named=True, expires=time.monotonic() + timeout)
-        # A client may have its answer, and ask again, a moment before the request that answered is over.
-        if not session.lock.acquire(timeout=_WAIT):
+        if not session.lock.acquire(timeout=_WAIT if session.finishing else 0):
             raise ServerError(373, f"Session {name} is locked by a concurrent client")
         with self._lock:
             self._sessions[key] = session
+        session.finishing = False
         try:
             yield session
         finally:

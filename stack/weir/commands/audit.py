@@ -36,6 +36,11 @@ def show(
         console.print(audit_log.table(lines), highlight=False)
     else:
         console.print("No entry.")
+    if not as_json and (further := audit_log.possible(configured(), wanted)):
+        console.print(
+            f"{further:,} further entries name more addresses than they list, and may name {address}, too.",
+            highlight=False,
+        )
 
 
 def verify(
