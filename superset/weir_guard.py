@@ -31,6 +31,15 @@ ENTRY = frozenset(
         ("GET", "/superset/welcome/"),
     ]
 )
+#: The same, if people come from an OpenID Connect provider.
+SIGN_ON = frozenset(
+    [
+        ("GET", "/login/local"),
+        ("POST", "/login/local"),
+        ("GET", "/login/<provider>"),
+        ("GET", "/oauth-authorized/<provider>"),
+    ]
+)
 #: What reading a dashboard takes.
 PAGES = frozenset(
     [
@@ -64,7 +73,7 @@ def open_to(method: str, rule: str, *, pages: bool) -> bool:
     """Whether a request of somebody who is not an administrator may pass; `pages`: whether the dashboards are open to
     whoever sends it."""
     wanted = ("GET" if method == "HEAD" else method, rule)
-    return wanted in ENTRY or (pages and wanted in PAGES)
+    return wanted in ENTRY or wanted in SIGN_ON or (pages and wanted in PAGES)
 
 
 def attach(app: Any, front_page: str) -> None:
@@ -119,6 +128,7 @@ def _cut_down(request: Any, rule: str) -> None:
         # Superset reads the same object later.
         body = request.get_json(silent=True) if request.is_json else None
         checked = weir_requests.chart_data(body) if rule == _DATA else weir_requests.filter_state(body)
+        assert body is not None
         body.clear()
         body.update(checked)
     elif rule == _LEGACY:

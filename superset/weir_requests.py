@@ -19,8 +19,25 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _GRAIN = re.compile(r"[A-Z0-9/:.T-]{0,64}\Z")
 _TABLE = re.compile(r"[0-9]{1,9}__table\Z")
 _OPERATORS = frozenset(
-    ["==", "!=", ">", "<", ">=", "<=", "LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE", "IN", "NOT IN"]
-    + ["IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE", "TEMPORAL_RANGE"]
+    [
+        "==",
+        "!=",
+        ">",
+        "<",
+        ">=",
+        "<=",
+        "LIKE",
+        "NOT LIKE",
+        "ILIKE",
+        "NOT ILIKE",
+        "IN",
+        "NOT IN",
+        "IS NULL",
+        "IS NOT NULL",
+        "IS TRUE",
+        "IS FALSE",
+        "TEMPORAL_RANGE",
+    ]
 )
 _AGGREGATES = frozenset(["AVG", "COUNT", "COUNT_DISTINCT", "MAX", "MIN", "SUM"])
 # Those that cost no more than the rows that came.
@@ -315,7 +332,7 @@ _BODY: dict[str, Check] = {
     "form_data": _kept(_SETTINGS),
     "queries": _list(_only("a query", _QUERY), 10),
     "result_format": _one_of("json"),
-    "result_type": _one_of("full", "results"),
+    "result_type": _one_of("drill_detail", "full", "results"),
 }
 
 

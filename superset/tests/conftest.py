@@ -33,7 +33,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state after `init`; copy it to change it."""
     home = tmp_path_factory.mktemp("prepared") / "home"
-    command = [PYTHON, SCRIPT, "init"]
+    command: list[str | Path] = [PYTHON, SCRIPT, "init"]
     done = subprocess.run(command, env=environment(home), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return home
