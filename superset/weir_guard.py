@@ -10,6 +10,7 @@ import urllib.parse
 from typing import Any
 
 import weir_assets
+import weir_people
 import weir_requests
 
 #: Front page of a customer's users.
@@ -29,6 +30,7 @@ ENTRY = frozenset(
         ("GET", "/static/appbuilder/<path:filename>"),
         ("GET", "/superset/language_pack/<lang>/"),
         ("GET", "/superset/welcome/"),
+        ("GET", "/weir/metrics"),
     ]
 )
 #: The same, if people come from an OpenID Connect provider.
@@ -81,12 +83,13 @@ def attach(app: Any, front_page: str) -> None:
     from flask import jsonify, redirect, request
     from flask_login import current_user
 
-    public = app.config["WEIR_PUBLIC"]
+    public, counts = app.config["WEIR_PUBLIC"], weir_people.lockout()
 
     def roles() -> set[str]:
         return {role.name for role in current_user.roles} if current_user.is_authenticated else set()
 
-    def refuse(why: str) -> Any:
+    def refuse(cause: str, why: str) -> Any:
+        counts.count(cause)
         return jsonify({"message": f"Refused: {why}"}), 403
 
     @app.before_request  # type: ignore[untyped-decorator]
@@ -99,11 +102,11 @@ def attach(app: Any, front_page: str) -> None:
             # Who follows a link of an administrator, and has not logged in yet.
             if not current_user.is_authenticated and request.method == "GET" and not rule.startswith("/api/"):
                 return redirect("/login/?" + urllib.parse.urlencode({"next": request.full_path.rstrip("?")}))
-            return refuse(f"{request.method} {rule} is for administrators")
+            return refuse("address", f"{request.method} {rule} is for administrators")
         try:
             _cut_down(request, rule)
         except weir_requests.RefusedError as error:
-            return refuse(str(error))
+            return refuse("request", str(error))
         return None
 
     @app.before_request  # type: ignore[untyped-decorator]

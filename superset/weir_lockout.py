@@ -65,9 +65,7 @@ class Lockout:
                     waits[kind] = row[1] + _wait(row[0] + 1, FREE_PAIR if kind == "pair" else FREE_WHOLE) - now
             wait, cause = max(((seconds, kind) for kind, seconds in waits.items()), default=(0.0, ""))
             if wait > 0:
-                database.execute(
-                    "INSERT INTO refused VALUES (?, 1) ON CONFLICT (cause) DO UPDATE SET count = count + 1", (cause,)
-                )
+                _count(database, f"login_{cause}")
                 return wait
             for key in held.values():
                 database.execute(
@@ -98,8 +96,13 @@ class Lockout:
             )
             database.execute("DELETE FROM known WHERE account = ?", (f"account {digest}",))
 
+    def count(self, cause: str) -> None:
+        """Count a request that was refused for another reason."""
+        with self._changing() as database:
+            _count(database, cause)
+
     def refused(self) -> dict[str, int]:
-        """Attempts refused so far, by cause: pair, address or account."""
+        """Requests refused so far, by cause: login_pair, login_address and login_account are attempts to log in."""
         with self._changing() as database:
             return dict(database.execute("SELECT cause, count FROM refused").fetchall())
 
@@ -116,6 +119,10 @@ class Lockout:
                 database.execute("COMMIT")
         finally:
             database.close()
+
+
+def _count(database: sqlite3.Connection, cause: str) -> None:
+    database.execute("INSERT INTO refused VALUES (?, 1) ON CONFLICT (cause) DO UPDATE SET count = count + 1", (cause,))
 
 
 def _wait(count: int, free: int) -> float:

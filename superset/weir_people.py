@@ -14,6 +14,8 @@ from weir_lockout import Lockout
 ROLES = {"viewer": "Viewer", "admin": "Admin"}
 #: Where accounts of Superset itself log in if everybody else comes from an OpenID Connect provider.
 LOCAL_LOGIN = "/login/local"
+#: Counters, for Prometheus on this machine; the shipped proxy lets nobody through to them.
+METRICS = "/weir/metrics"
 _LOGINS = ("/login/", LOCAL_LOGIN)
 _FORM = """<!doctype html><title>Weir</title><style>body{{font-family:sans-serif;margin:4em}}input{{display:block;margin:.5em 0}}</style>
 <h1>Weir</h1><p>{said}</p><form method=post><input name=username placeholder=Name autofocus autocomplete=username>
@@ -60,6 +62,7 @@ def attach(app: Any, front_page: str) -> None:
         if not current_user.is_authenticated or request.path.startswith("/static/"):
             return None
         if not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
+            counts.count("gone")
             logout_user()
             session.clear()
             return (
@@ -69,10 +72,23 @@ def attach(app: Any, front_page: str) -> None:
             )
         return None
 
+    app.add_url_rule(METRICS, "weir_metrics", lambda: _metrics(counts))
     if weir_sign_on.OIDC:
         app.add_url_rule(
             LOCAL_LOGIN, "weir_local_login", _local_login(security_manager, front_page), methods=["GET", "POST"]
         )
+
+
+def _metrics(counts: Lockout) -> tuple[str, int, dict[str, str]]:
+    """The counters of all processes, for Prometheus."""
+    lines = [
+        "# HELP weir_superset_refused_total Requests that were refused, by cause.",
+        "# TYPE weir_superset_refused_total counter",
+    ]
+    lines += [
+        f'weir_superset_refused_total{{cause="{cause}"}} {count}' for cause, count in sorted(counts.refused().items())
+    ]
+    return "\n".join(lines) + "\n", 200, {"Content-Type": "text/plain; version=0.0.4"}
 
 
 def _account(manager: Any, name: str) -> str:

@@ -25,7 +25,7 @@ def test_each_failure_doubles_the_wait(counts: Lockout) -> None:
         if wait:
             assert counts.attempt("kari", "192.0.2.1", now) == 0
     assert waits == [0] * FREE_PAIR + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, *[LONGEST] * 4]
-    assert counts.refused()["pair"] == 14
+    assert counts.refused() == {"login_pair": 14}
     assert counts.attempt("kari", "192.0.2.1", now + weir_lockout.FORGOTTEN + 1) == 0
     assert counts.attempt("kari", "192.0.2.1", now + weir_lockout.FORGOTTEN + 1) == 0
 

@@ -96,6 +96,11 @@ def test_who_guesses_must_wait_and_the_owner_need_not(here: tuple[str, Path]) ->
     answer = _try(guesser, "owner", "p")
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
+    assert guesser.client.get("/chart/list/").status_code == 302
+    assert guesser.client.delete("/api/v1/chart/1").status_code == 403
+    counted = guesser.client.get("/weir/metrics").text
+    for cause in ("login_pair", "address"):
+        assert re.search(rf'^weir_superset_refused_total{{cause="{cause}"}} [1-9]', counted, re.M), counted
     _logged_in(url, "owner", "p", "192.0.2.10")
     assert command(home, "user", "unlock", "owner").returncode == 0
     _logged_in(url, "owner", "p", "198.51.100.7")
