@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +54,23 @@ def attach(app: Any, front_page: str) -> None:
 
     @app.after_request  # type: ignore[untyped-decorator]
     def count(answer: Any) -> Any:
-        if g.get("weir_attempt") and current_user.is_authenticated:
-            counts.succeeded(g.weir_account, request.remote_addr or "")
+        if current_user.is_authenticated:
+            session.setdefault("weir_since", time.time())
+            if g.get("weir_attempt"):
+                counts.succeeded(g.weir_account, request.remote_addr or "")
         return answer
 
     @app.before_request  # type: ignore[untyped-decorator]
     def still_welcome() -> Any:
         if not current_user.is_authenticated or request.path.startswith("/static/"):
             return None
-        if not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
-            counts.count("gone")
+        # Flask itself counts from the session's last change on.
+        old = (
+            time.time() - session.get("weir_since", time.time())
+            > app.config["PERMANENT_SESSION_LIFETIME"].total_seconds()
+        )
+        if old or not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
+            counts.count("old" if old else "gone")
             logout_user()
             session.clear()
             return (

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import flask
 import httpx
 import oidc_provider_mock
 import pytest
 from conftest import ADMIN
+from flask.sessions import SecureCookieSessionInterface
 from servers import GROUPS, PEOPLE, SERVICE, Directory, Person, command, eventually, free_port, serving
 
 #: Seconds between two checks of a session; and for which sessions go on without the directory.
@@ -48,6 +50,21 @@ def test_an_account_is_made_and_removed_and_its_session_ends(here: tuple[str, Pa
     assert kari.name() == ""
     assert "no user is named 'kari'" in command(home, "user", "remove", "kari").stderr
     assert "'admin' stays" in command(home, "user", "remove", "admin").stderr
+
+
+def test_a_session_ends_twelve_hours_after_the_login(here: tuple[str, Path]) -> None:
+    url, home = here
+    assert command(home, "user", "add", "nils", "--role", "viewer").returncode == 0
+    nils = _logged_in(url, "nils", "p")
+    browser = flask.Flask("browser")
+    browser.secret_key = "k"
+    signing = SecureCookieSessionInterface().get_signing_serializer(browser)
+    assert signing
+    held = signing.loads(nils.client.headers["Cookie"].removeprefix("session="))
+    for hours, name in ((11.9, "nils"), (12.1, "")):
+        aged = signing.dumps(held | {"weir_since": held["weir_since"] - 3600 * hours})
+        nils.client.headers["Cookie"] = f"session={aged}"
+        assert nils.name() == name
 
 
 def _logged_in(url: str, name: str, password: str, address: str = "192.0.2.1") -> Person:
