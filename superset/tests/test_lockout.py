@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,7 +59,14 @@ def test_success_takes_only_its_own_count_back(counts: Lockout) -> None:
     assert counts.attempt("another", "192.0.2.1", 1000.5) > 0
 
 
-def test_many_attempts_at_once_gain_nothing(counts: Lockout) -> None:
+def test_many_attempts_at_once_gain_nothing(counts: Lockout, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait = weir_lockout._wait
+
+    def slow(count: int, free: int) -> float:
+        time.sleep(0.01)  # for others, between reading a count and writing it
+        return wait(count, free)
+
+    monkeypatch.setattr(weir_lockout, "_wait", slow)
     with ThreadPoolExecutor(16) as threads:
         waits = [*threads.map(lambda _: Lockout(counts.path).attempt("kari", "192.0.2.1", 1000), range(100))]
     assert waits.count(0) == FREE_PAIR
