@@ -22,6 +22,12 @@ need cc gcc
 need c++ g++
 need pkg-config pkg-config
 pkg-config --exists openssl 2>/dev/null || { missing+=(openssl); packages+=(libssl-dev); }
+# python-ldap is compiled.
+pkg-config --exists ldap libsasl2 2>/dev/null || { missing+=(ldap); packages+=(libldap-dev libsasl2-dev); }
+[[ -f $(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)/Python.h ]] || {
+  missing+=(Python.h)
+  packages+=(python3-dev)
+}
 need javac openjdk-17-jdk-headless
 need mvn maven
 need ip iproute2
@@ -51,6 +57,10 @@ if [[ ${1:-} == --tests || ${1:-} == --test-packages ]]; then
   need nfcapd nfdump
   need softflowd softflowd
   need pmacctd pmacct
+  need nginx nginx-light
+  need slapd slapd
+  need ldapadd ldap-utils
+  need openssl openssl
   # The formatter and the linter of cargo-web.
   optional 'command -v cargo-fmt' rustfmt-web
   optional 'command -v cargo-clippy' rust-web-clippy

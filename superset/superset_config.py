@@ -17,6 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import weir_dialect
 import weir_guard
+import weir_people
+import weir_proxy
+import weir_sign_on
 import weir_templates
 from weir_looks import *  # noqa: F403
 from weir_secrets import secret
@@ -29,6 +32,8 @@ time.tzset()
 
 HOME = Path(os.environ["WEIR_SUPERSET_HOME"]).resolve()
 SECRET_KEY = secret("WEIR_SUPERSET_SECRET_KEY")
+globals().update(weir_sign_on.configuration())
+ADDITIONAL_MIDDLEWARE = [weir_proxy.behind_proxy(secret("WEIR_SUPERSET_PROXY_KEY"))]
 LOGO_TARGET_PATH = FRONT_PAGE  # noqa: F405
 
 DATA_DIR = str(HOME)
@@ -70,6 +75,7 @@ JINJA_CONTEXT_ADDONS = weir_templates.FUNCTIONS
 
 
 def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
-    """Fix the dialect, and guard the queries."""
+    """Fix the dialect, watch the logins, and guard the requests."""
     weir_dialect.mend()
+    weir_people.attach(app, FRONT_PAGE)  # noqa: F405
     weir_guard.attach(app, FRONT_PAGE)  # noqa: F405

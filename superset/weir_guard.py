@@ -1,96 +1,113 @@
-"""The queries that a viewer may send: the columns and metrics of a dataset by name, and no SQL of their own.
+"""The guard before Superset: which addresses viewers and visitors may reach, and what their requests may contain.
 
-A dashboard needs nothing else. SQL in a query (Superset's "custom SQL") could read other tables of the store than the
-dataset's, and bypass the rules on a customer's rows. Administrators may write any SQL.
+Both are lists, and closed by default: an address that a new release of Superset brings stays closed until somebody
+lists it. Superset's own permissions hold behind the guard. Administrators may reach everything and write any SQL.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import urllib.parse
 from typing import Any
 
 import weir_assets
+import weir_people
+import weir_requests
 
 #: Front page of a customer's users.
 CUSTOMER_PAGE = "/superset/dashboard/customer/"
-#: Endpoints that accept queries.
-PATHS = ("/api/v1/chart/", "/superset/explore_json", "/datasource/samples", "/api/v1/query/")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Lists in a query whose texts Superset takes for SQL if no column has that name.
-_NAMED = frozenset(
+#: What everybody may reach, to log in and out. The rules are those of Superset's URL map.
+ENTRY = frozenset(
     [
-        "columns",
-        "groupby",
-        "groupby_b",
-        "metrics",
-        "metrics_b",
-        "metric",
-        "orderby",
-        "series_columns",
-        "all_columns",
-        "entity",
-        "source",
-        "target",
-        "series",
-        "series_limit_metric",
-        "timeseries_limit_metric",
-        "secondary_metric",
-        "x_axis",
-        "granularity",
-        "granularity_sqla",
-        "sqlExpression",
+        ("GET", "/"),
+        ("GET", "/health"),
+        ("GET", "/healthcheck"),
+        ("GET", "/ping"),
+        ("GET", "/lang/<string:locale>"),
+        ("GET", "/login/"),
+        ("POST", "/login/"),
+        ("GET", "/logout/"),
+        ("GET", "/static/<path:filename>"),
+        ("GET", "/static/appbuilder/<path:filename>"),
+        ("GET", "/superset/language_pack/<lang>/"),
+        ("GET", "/superset/welcome/"),
+        ("GET", "/weir/metrics"),
     ]
 )
-# Free text that becomes SQL, and charts drawn from other charts' data.
-_EMPTY = frozenset(["where", "having", "annotation_layers"])
+#: The same, if people come from an OpenID Connect provider.
+SIGN_ON = frozenset(
+    [
+        ("GET", "/login/local"),
+        ("POST", "/login/local"),
+        ("GET", "/login/<provider>"),
+        ("GET", "/oauth-authorized/<provider>"),
+    ]
+)
+#: What reading a dashboard takes.
+PAGES = frozenset(
+    [
+        ("GET", "/api/v1/chart/<id_or_uuid>"),
+        ("POST", "/api/v1/chart/data"),
+        ("GET", "/api/v1/dashboard/<id_or_slug>"),
+        ("GET", "/api/v1/dashboard/<id_or_slug>/charts"),
+        ("GET", "/api/v1/dashboard/<id_or_slug>/datasets"),
+        ("GET", "/api/v1/dashboard/<id_or_slug>/tabs"),
+        ("GET", "/api/v1/dashboard/<int:pk>/filter_state/<string:key>"),
+        ("POST", "/api/v1/dashboard/<int:pk>/filter_state"),
+        ("PUT", "/api/v1/dashboard/<int:pk>/filter_state/<string:key>"),
+        ("GET", "/api/v1/dashboard/permalink/<string:key>"),
+        ("GET", "/api/v1/me/"),
+        ("GET", "/api/v1/me/roles/"),
+        ("GET", "/api/v1/security/csrf_token/"),
+        ("GET", "/api/v1/time_range/"),
+        ("GET", "/superset/dashboard/<dashboard_id_or_slug>/"),
+        ("GET", "/superset/dashboard/p/<key>/"),
+        ("POST", "/superset/explore_json/"),
+        # Pages report clicks here; they are discarded.
+        ("POST", "/superset/log/"),
+    ]
+)
+_DATA = "/api/v1/chart/data"
+_LEGACY = "/superset/explore_json/"
+_FILTER_STATE = "/filter_state"
 
 
-def refused(asked: Any) -> str | None:
-    """Why a query is refused, given its JSON; None if it uses only names."""
-    if isinstance(asked, dict):
-        for key, value in asked.items():
-            if key in _EMPTY and value:
-                return f"'{key}' is for administrators"
-            if key in _NAMED and not all(map(_is_name, _texts(value))):
-                return f"'{key}' names something that is not a column or metric"
-            # Some requests carry a chart's own parameters as text.
-            if key in ("params", "form_data", "extra_form_data", "query_context") and isinstance(value, str):
-                value = _decoded(value)
-            if why := refused(value):
-                return why
-    elif isinstance(asked, list):
-        return next((why for one in asked if (why := refused(one))), None)
-    return None
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _is_name(text: str) -> bool:
-    return text == "" or _NAME.match(text) is not None
-
-
-def _texts(value: Any) -> list[str]:
-    """The texts in nested lists; refused() inspects objects."""
-    if isinstance(value, str):
-        return [value]
-    if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    return []
+def open_to(method: str, rule: str, *, pages: bool) -> bool:
+    """Whether a request of somebody who is not an administrator may pass; `pages`: whether the dashboards are open to
+    whoever sends it."""
+    wanted = ("GET" if method == "HEAD" else method, rule)
+    return wanted in ENTRY or wanted in SIGN_ON or (pages and wanted in PAGES)
 
 
 def attach(app: Any, front_page: str) -> None:
-    """Make the application send visitors to their front page, and refuse viewers' requests that hold SQL."""
+    """Make the application send visitors to their front page, and refuse what is not on the lists."""
     from flask import jsonify, redirect, request
     from flask_login import current_user
 
+    public, counts = app.config["WEIR_PUBLIC"], weir_people.lockout()
+
     def roles() -> set[str]:
         return {role.name for role in current_user.roles} if current_user.is_authenticated else set()
+
+    def refuse(cause: str, why: str) -> Any:
+        counts.count(cause)
+        return jsonify({"message": f"Refused: {why}"}), 403
+
+    @app.before_request  # type: ignore[untyped-decorator]
+    def listed_alone() -> Any:
+        rule = request.url_rule.rule if request.url_rule else None
+        if rule is None or "Admin" in roles():
+            return None
+        request.max_content_length = weir_requests.MOST_OCTETS
+        if not open_to(request.method, rule, pages=public or current_user.is_authenticated):
+            # Who follows a link of an administrator, and has not logged in yet.
+            if not current_user.is_authenticated and request.method == "GET" and not rule.startswith("/api/"):
+                return redirect("/login/?" + urllib.parse.urlencode({"next": request.full_path.rstrip("?")}))
+            return refuse("address", f"{request.method} {rule} is for administrators")
+        try:
+            _cut_down(request, rule)
+        except weir_requests.RefusedError as error:
+            return refuse("request", str(error))
+        return None
 
     @app.before_request  # type: ignore[untyped-decorator]
     def arrive() -> Any:
@@ -101,10 +118,23 @@ def attach(app: Any, front_page: str) -> None:
                 return redirect(front_page)
         return None
 
-    @app.before_request  # type: ignore[untyped-decorator]
-    def names_alone() -> Any:
-        if not request.path.startswith(PATHS) or "Admin" in roles():
-            return None
-        asked = [request.get_json(silent=True, force=True), request.form.to_dict(), request.args.to_dict()]
-        why = refused(asked)
-        return (jsonify({"message": f"Refused: {why}"}), 403) if why else None
+
+def _cut_down(request: Any, rule: str) -> None:
+    """Replace the parts of a request for data by what is listed of them. Raises RefusedError."""
+    from werkzeug.datastructures import ImmutableMultiDict
+
+    if rule in (_DATA, _LEGACY):
+        if any(len(request.args.getlist(name)) > 1 for name in request.args):
+            raise weir_requests.RefusedError("an argument is given twice")
+        request.args = ImmutableMultiDict(weir_requests.arguments(request.args))
+    if rule == _DATA or (_FILTER_STATE in rule and request.method != "GET"):
+        # Superset reads the same object later.
+        body = request.get_json(silent=True) if request.is_json else None
+        checked = weir_requests.chart_data(body) if rule == _DATA else weir_requests.filter_state(body)
+        assert body is not None
+        body.clear()
+        body.update(checked)
+    elif rule == _LEGACY:
+        if request.is_json:
+            raise weir_requests.RefusedError("a form was expected")
+        request.form = ImmutableMultiDict(weir_requests.legacy_chart(request.form))

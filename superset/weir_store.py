@@ -64,5 +64,11 @@ def DB_CONNECTION_MUTATOR(  # Superset fixes the name and the arguments.
             username="dashboard",
             password=secret("WEIR_PASSWORD_DASHBOARD"),
         )
+        if os.environ.get("WEIR_CLICKHOUSE_TLS") == "yes":
+            # The certificate is checked, by an authority of one's own if one is named.
+            authority = os.environ.get("WEIR_CLICKHOUSE_AUTHORITY")
+            uri = uri.update_query_dict(
+                {"secure": "true", "verify": "true", **({"ca_cert": authority} if authority else {})}
+            )
         params["creator"] = functools.partial(_borrow, uri, dict(params.get("connect_args", {})))
     return uri, params

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Prepare and run Superset for Weir: `init`, then `serve`; `customer` creates a customer's user. See `--help`."""
+"""Prepare and run Superset for Weir: `init`, then `serve`; `customer` creates a customer's user, `user` others. See `--help`."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import weir_assets
+import weir_people
 from weir_secrets import secret
 
 FOLDER = Path(__file__).resolve().parent
@@ -25,16 +27,21 @@ environment:
   WEIR_SUPERSET_SECRET_KEY      keep it: it encrypts sessions and stored secrets
   WEIR_SUPERSET_ADMIN_PASSWORD  password of the user admin
   WEIR_SUPERSET_PUBLIC          no: viewers must log in; by default they need not
-  WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` makes
+  WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` or `user add` makes
+  WEIR_SUPERSET_URL             address by which people reach the pages; with https, cookies travel by TLS alone
+  WEIR_SUPERSET_PROXY_KEY       what a reverse proxy sends as X-Weir-Proxy, so that its X-Forwarded-For is believed
+  WEIR_SUPERSET_SIGN_ON         the key superset.sign_on of weir.yaml, as JSON
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
   WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD   the store; user dashboard
+  WEIR_CLICKHOUSE_TLS           yes: the store is asked by https; WEIR_CLICKHOUSE_AUTHORITY names the authority's file
 A secret may stand in a file instead, which the variable with _FILE at its end names: WEIR_SUPERSET_SECRET_KEY_FILE.
 
 examples:
   weir_superset.py init          make or renew everything; done at once when nothing changed
   weir_superset.py serve         run in the foreground; well when GET /health answers OK
   weir_superset.py customer 'Fjord Power' ola     ola sees only the dashboard Customer, and only Fjord Power's rows
+  weir_superset.py user add kari --role admin
 """
 
 
@@ -50,11 +57,26 @@ def main() -> int:
         "customer", help="create a user who sees only one customer's rows, or renew its password"
     )
     of_customer.add_argument("name", help="name of the customer, as `weir prefixes list` shows it")
-    of_customer.add_argument("user", help="name of the user")
+    of_customer.add_argument(
+        "user", nargs="?", help="name of the user; without it, only the role of the customer's users"
+    )
+    users = commands.add_parser("user", help="accounts of Superset").add_subparsers(dest="action", required=True)
+    for action, text in (
+        ("add", "make an account, or set its password"),
+        ("remove", "remove an account, and end its sessions"),
+        ("unlock", "forget an account's failed logins"),
+    ):
+        one = users.add_parser(action, help=text)
+        one.add_argument("name")
+        if action == "add":
+            one.add_argument("--role", choices=[*weir_people.ROLES], default="viewer")
+    users.add_parser("list", help="all accounts, as JSON")
     given = parser.parse_args()
     command = given.command
     needed = ["WEIR_SUPERSET_HOME", "WEIR_SUPERSET_SECRET_KEY"]
-    needed += {"init": ["WEIR_SUPERSET_ADMIN_PASSWORD"], "customer": ["WEIR_SUPERSET_USER_PASSWORD"]}.get(command, [])
+    needed += ["WEIR_SUPERSET_ADMIN_PASSWORD"] if command == "init" else []
+    makes = (command == "customer" and given.user) or (command == "user" and given.action == "add")
+    needed += ["WEIR_SUPERSET_USER_PASSWORD"] if makes else []
     missing = [name for name in needed if not os.environ.get(name) and not os.environ.get(f"{name}_FILE")]
     if missing:
         print(f"weir_superset: set {', '.join(missing)} in the environment; see --help", file=sys.stderr)
@@ -68,6 +90,8 @@ def main() -> int:
         serve()
     if command == "customer":
         return customer(home, given.name, given.user)
+    if command == "user":
+        return user(home, given)
     return init(home)
 
 
@@ -192,8 +216,27 @@ def _viewer_role(name: str, datasets: list[str]) -> Any:
     return role
 
 
-def customer(home: Path, name: str, user: str) -> int:
-    """Give a customer access: a role with a row-level rule, and a user with only this role."""
+def user(home: Path, given: argparse.Namespace) -> int:
+    """Make, remove, unlock or list accounts."""
+    if not (home / STAMP).exists():
+        return weir_people.fail("nothing is prepared yet: run init first")
+    warnings.simplefilter("ignore")
+    from superset.app import create_app
+
+    with create_app().app_context():
+        if given.action == "add":
+            return weir_people.fail(weir_people.add(given.name, given.role, secret("WEIR_SUPERSET_USER_PASSWORD")))
+        if given.action == "remove":
+            return weir_people.fail(weir_people.remove(given.name, kept=ADMIN))
+        if given.action == "unlock":
+            weir_people.lockout().forget(given.name)
+            return 0
+        print(json.dumps(weir_people.listed()))
+    return 0
+
+
+def customer(home: Path, name: str, user: str | None) -> int:
+    """Give a customer access: a role with a row-level rule, and a user, if one is named, with only this role."""
     if not (home / STAMP).exists():
         print("weir_superset: nothing is prepared yet: run init first", file=sys.stderr)
         return 2
@@ -227,6 +270,10 @@ def customer(home: Path, name: str, user: str) -> int:
         ours = [weir_assets.uuid_of("datasets", one) for one in weir_assets.CUSTOMER_DATASETS]
         rule.tables = db.session.query(SqlaTable).filter(SqlaTable.uuid.in_(ours)).all()
         db.session.add(rule)
+        if user is None:
+            db.session.commit()
+            print(f"superset: the role of {name}'s users is ready")
+            return 0
         password = secret("WEIR_SUPERSET_USER_PASSWORD")
         there_already = security_manager.find_user(user)
         if there_already is None:

@@ -1,8 +1,9 @@
-"""Viewers: roles, sessions, request limits, and the content security policy."""
+"""Viewers: roles, sessions, cookies, request limits, and the content security policy."""
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from typing import Any
 
 from superset.utils.log import AbstractEventLogger
@@ -28,8 +29,13 @@ class _NoEvents(AbstractEventLogger):  # type: ignore[misc]
 EVENT_LOGGER = _NoEvents()
 FAB_API_SWAGGER_UI = False
 WTF_CSRF_ENABLED = True
-SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_HTTPONLY = True
+# The address by which people reach the pages; behind a proxy with TLS it begins with https, and cookies travel by TLS alone.
+WEIR_HTTPS = os.environ.get("WEIR_SUPERSET_URL", "").startswith("https://")
+SESSION_COOKIE_SAMESITE = REMEMBER_COOKIE_SAMESITE = "Lax"  # Strict would lose the way back from a sign-on
+SESSION_COOKIE_HTTPONLY = REMEMBER_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = REMEMBER_COOKIE_SECURE = WEIR_HTTPS
+PERMANENT_SESSION_LIFETIME = timedelta(hours=12)
+PREFERRED_URL_SCHEME = "https" if WEIR_HTTPS else "http"
 ENABLE_UI_THEME_ADMINISTRATION = False
 # Slows down guessing of the administrator's password; a dashboard's forty requests at once are exempt.
 RATELIMIT_ENABLED = True
@@ -54,5 +60,5 @@ TALISMAN_CONFIG = {
     },
     "content_security_policy_nonce_in": ["script-src"],
     "force_https": False,
-    "session_cookie_secure": False,
+    "session_cookie_secure": WEIR_HTTPS,
 }

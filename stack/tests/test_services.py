@@ -63,12 +63,15 @@ _PLACES: dict[str, dict[str, str]] = {
         "superset WEIR_CLICKHOUSE_HOST": "store.example",
         "superset WEIR_CLICKHOUSE_PORT": "9876",
     },
+    "clickhouse.authority": {"superset WEIR_CLICKHOUSE_AUTHORITY": "{}"},
     "clickhouse.access": {"clickhouse --access": "{home}/{}"},
     "clickhouse.database": {"flink --database": "{}"},
     "clickhouse.memory": {"clickhouse --memory": "{}"},
     "storage.every_minutes": {"storage --every": "{}.0"},
     "superset.enabled": {"superset": "not started"},
     "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
+    "superset.url": {"superset WEIR_SUPERSET_URL": "{}"},
+    "superset.sign_on": {"superset WEIR_SUPERSET_SIGN_ON_FILE": "{home}/run/sign-on.json"},
 }
 
 # Keys that no service receives at its start, with their readers.
@@ -99,7 +102,9 @@ def _values() -> dict[str, Any]:
     for number, (key, field) in enumerate(_keys()):
         kind, default = field.annotation, field.default
         least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=0)
-        if kind is bool:
+        if key == "superset.sign_on":
+            values[key] = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
+        elif kind is bool:
             values[key] = not default
         elif kind in (int, float):
             values[key] = 11 + number + (least if least > 10 else 0)
@@ -173,6 +178,37 @@ def test_the_values_differ_and_no_key_is_forgotten() -> None:
     assert len(set(told)) == len(told) > 40
     assert set(values) >= {*_PLACES, *_READ_ELSEWHERE}
     assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents"}
+
+
+def test_a_store_with_tls_is_asked_by_tls(home: Path) -> None:
+    for url, port, tls in (("https://store.example", "8443", "yes"), ("http://store.example", "8123", "no")):
+        places = _places({"clickhouse": {"url": url}}, home)
+        assert (places["superset WEIR_CLICKHOUSE_PORT"], places["superset WEIR_CLICKHOUSE_TLS"]) == (port, tls)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ldap": {"server": "ldap://directory.example"}}, "passwords would travel in the clear"),
+        ({"oidc": {"issuer": "http://login.example"}}, "the provider must prove itself"),
+        ({"roles": {"viewer": ["noc"]}}, "name either ldap or oidc"),
+    ],
+)
+def test_signing_on_needs_tls_and_one_directory(wrong: dict[str, Any], said: str) -> None:
+    names = {
+        "search": "o=x",
+        "bind_user": "cn=x",
+        "bind_password_file": "p",
+        "client_id": "w",
+        "client_secret_file": "s",
+    }
+    models = {"ldap": config.Ldap, "oidc": config.Oidc}
+    complete = {
+        part: {key: value for key, value in names.items() if part in models and key in models[part].model_fields} | own
+        for part, own in wrong.items()
+    }
+    with pytest.raises(ValueError, match=said):
+        config.Config.model_validate({"superset": {"sign_on": complete}})
 
 
 def test_each_agent_is_given_its_own_file(home: Path) -> None:

@@ -14,6 +14,7 @@ from weir.commands import (
     audit,
     dead_letters,
     keeping,
+    people,
     prefixes,
     privacy,
     probes,
@@ -57,7 +58,7 @@ def _global(
 
 
 for command in (
-    running.up, running.down, running.upgrade, showing.customer, running.status, running.migrate, running.prepare,
+    running.up, running.down, running.upgrade, people.customer, running.status, running.migrate, running.prepare,
     asking.sql, asking.ledger, asking.alerts, asking.nat,
     keeping.backup, keeping.restore, keeping.forget, privacy.reveal, showing.demo,
 ):  # fmt: skip
@@ -71,6 +72,12 @@ _probe.command("revoke")(probes.revoke)
 _probe.command("remove")(probes.remove)
 _probe.command("filters")(probes.filters)
 _probe.command("list")(probes.list_)
+
+_user = _group("user", "Personal accounts for the dashboards. Example: weir user add kari --role admin")
+_user.command("add")(people.add)
+_user.command("remove")(people.remove)
+_user.command("unlock")(people.unlock)
+_user.command("list")(people.list_)
 
 _letters = _group("dead-letters", "Messages that a reader refused. Example: weir dead-letters list")
 _letters.command("list")(dead_letters.list_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,15 +18,23 @@ class ClickHouse:
     """A connection to the store as one user."""
 
     def __init__(
-        self, url: str, user: str, password: str, database: str = "weir", patience: float | None = 130
+        self,
+        url: str,
+        user: str,
+        password: str,
+        database: str = "weir",
+        patience: float | None = 130,
+        authority: str = "",
     ) -> None:
-        """patience: seconds without data from the server before giving up, None for ever."""
+        """patience: seconds without data from the server before giving up, None for ever. authority: file of the authority
+        that a server with TLS must prove itself by, the system's if empty."""
         self.url = url
         self.database = database
         self.client = httpx.Client(
             base_url=url,
             headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": password},
             timeout=httpx.Timeout(patience, connect=5),
+            verify=ssl.create_default_context(cafile=authority) if authority else True,
         )
 
     def _send(self, sql: str, database: str | None, settings: dict[str, str]) -> httpx.Response:
@@ -78,7 +87,10 @@ class ClickHouse:
 
 def connect(stack: Stack, user: str, patience: float | None = 130) -> ClickHouse:
     """Connect to the store of this stack, as one of the users of `clickhouse/access.yaml`."""
-    return ClickHouse(stack.clickhouse_url, user, stack.password(user), stack.config.clickhouse.database, patience)
+    store = stack.config.clickhouse
+    return ClickHouse(
+        stack.clickhouse_url, user, stack.password(user), store.database, patience, store.authority if store.url else ""
+    )
 
 
 def mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:

@@ -12,6 +12,7 @@ import secrets
 import socket
 from pathlib import Path
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -93,11 +94,13 @@ class Flink(_Part):
 
 
 class ClickHouse(_Part):
-    """The store. If `url` is set, the stack uses that server and starts none. backups: the only place where the
+    """The store. If `url` is set, the stack uses that server and starts none; with https, `authority` is the file of the
+    authority that the server must prove itself by, the system's if empty. backups: the only place where the
     embedded store may write besides its data; `backups` beside the data if empty.
     """
 
     url: str = ""
+    authority: str = ""
     cluster: str = ""
     access: str = ""
     backups: str = ""
@@ -131,11 +134,89 @@ class Storage(_Part):
         return _checked_size(value)
 
 
+class Ldap(_Part):
+    """A directory. server: ldaps://…, or ldap://… with start_tls; authority: file of the authority that it must prove itself
+    by, the system's if empty. The account bind_user looks people up under `search`: those whom `filter` finds may sign on.
+    """
+
+    server: str
+    start_tls: bool = False
+    authority: str = ""
+    search: str
+    filter: str = ""
+    bind_user: str
+    bind_password_file: str
+    uid_field: str = "uid"
+    group_field: str = "memberOf"
+
+    @model_validator(mode="after")
+    def _passwords_travel_by_tls(self) -> Ldap:
+        if not self.server.startswith("ldaps://") and not (self.server.startswith("ldap://") and self.start_tls):
+            raise ValueError("passwords would travel in the clear: use ldaps://, or ldap:// with start_tls: true")
+        return self
+
+
+class Oidc(_Part):
+    """An OpenID Connect provider. The claims name a person, and its groups."""
+
+    issuer: str
+    client_id: str
+    client_secret_file: str
+    scope: str = "openid profile email"
+    username_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+
+    @field_validator("issuer")
+    @classmethod
+    def _is_proven(cls, value: str) -> str:
+        url = urlsplit(value)
+        if url.scheme != "https" and url.hostname not in ("127.0.0.1", "::1", "localhost"):
+            raise ValueError("the provider must prove itself: use https://")
+        return value
+
+
+class Roles(_Part):
+    """The groups whose members get each role; `customers` by a customer's name. Who is in none of them is refused."""
+
+    admin: list[str] = []
+    viewer: list[str] = []
+    customers: dict[str, list[str]] = {}
+
+
+class SignOn(_Part):
+    """Where people's accounts are, one of both; recheck_s: seconds between two checks of an open session; grace_s: for how
+    long sessions go on if the directory does not answer.
+    """
+
+    ldap: Ldap | None = None
+    oidc: Oidc | None = None
+    roles: Roles = Roles()
+    recheck_s: float = Field(default=60, ge=1)
+    grace_s: float = Field(default=900, ge=0)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> SignOn:
+        if (self.ldap is None) == (self.oidc is None):
+            raise ValueError("name either ldap or oidc")
+        return self
+
+
 class Superset(_Part):
-    """The dashboards. With `public` false, only users who log in see them."""
+    """The dashboards. With `public` false, only users who log in see them. url: the address by which people reach them
+    through a reverse proxy; with https, cookies travel by TLS alone.
+    """
 
     enabled: bool = True
     public: bool = True
+    url: str = ""
+    sign_on: SignOn | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str) -> str:
+        if value and not re.fullmatch(r"https?://\S+", value):
+            raise ValueError(f"'{value}' is not an address such as https://weir.example.org")
+        return value
 
 
 class Agent(_Part):
@@ -315,7 +396,7 @@ class Stack:
 
     @property
     def superset_url(self) -> str:
-        """Base URL of Superset."""
+        """Base URL of Superset on this machine."""
         return f"http://127.0.0.1:{self.config.ports.superset}"
 
     @property

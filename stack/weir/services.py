@@ -386,16 +386,27 @@ def _superset(stack: Stack) -> Service:
 
 def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
     """The interpreter, the script weir_superset.py and its environment."""
+    settings, store = stack.config.superset, httpx.URL(stack.clickhouse_url)
+    tls = store.scheme == "https"
     environment = {
         "WEIR_SUPERSET_HOME": str(stack.data / "superset"),
         "WEIR_SUPERSET_SECRET_KEY_FILE": str(stack.secret_file("superset-key")),
         "WEIR_SUPERSET_ADMIN_PASSWORD_FILE": str(stack.secret_file("superset-admin")),
         "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
-        "WEIR_SUPERSET_PUBLIC": "yes" if stack.config.superset.public else "no",
-        "WEIR_CLICKHOUSE_HOST": httpx.URL(stack.clickhouse_url).host,
-        "WEIR_CLICKHOUSE_PORT": str(httpx.URL(stack.clickhouse_url).port or 8123),
+        "WEIR_SUPERSET_PUBLIC": "yes" if settings.public else "no",
+        "WEIR_SUPERSET_URL": settings.url,
+        "WEIR_SUPERSET_PROXY_KEY_FILE": str(stack.secret_file("superset-proxy")),
+        "WEIR_CLICKHOUSE_HOST": store.host,
+        "WEIR_CLICKHOUSE_PORT": str(store.port or (8443 if tls else 8123)),
+        "WEIR_CLICKHOUSE_TLS": "yes" if tls else "no",
+        "WEIR_CLICKHOUSE_AUTHORITY": stack.config.clickhouse.authority,
         **stack.password_file("dashboard"),
     }
+    if settings.sign_on:
+        file = stack.run / "sign-on.json"
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.write_text(settings.sign_on.model_dump_json())
+        environment["WEIR_SUPERSET_SIGN_ON_FILE"] = str(file)
     return stack.venvs / "superset/bin/python", stack.checkout / "superset/weir_superset.py", environment
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from servers import eventually, free_port
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 VENVS = Path(os.environ.get("WEIR_VENVS", CHECKOUT / ".weir/venvs"))
@@ -57,14 +58,48 @@ def store(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     process.stderr.close()
 
 
+def _environment(port: int, **more: str) -> dict[str, str]:
+    known = {"WEIR_CLICKHOUSE_PORT": str(port), "WEIR_PASSWORD_DASHBOARD": "d", "SUPERSET_SECRET_KEY": "k"}
+    return {**os.environ, **known, **more}
+
+
+def _certificate(folder: Path) -> Path:
+    folder.mkdir()
+    names = "subjectAltName=IP:127.0.0.1"
+    made = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=store -addext {names}"
+    made += f" -keyout {folder}/key.pem -out {folder}/certificate.pem"
+    subprocess.run(made.split(), check=True, capture_output=True)
+    return folder / "certificate.pem"
+
+
+def test_a_remote_store_must_prove_itself(store: tuple[int, Path], tmp_path: Path) -> None:
+    own, other, port = _certificate(tmp_path / "own"), _certificate(tmp_path / "other"), free_port()
+    server = f"listen 127.0.0.1:{port} ssl; ssl_certificate {own}; ssl_certificate_key {own.parent}/key.pem;"
+    server += f" location / {{ proxy_pass http://127.0.0.1:{store[0]}; }}"
+    folders = " ".join(
+        f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid; events {{}} http {{ access_log off; {folders} server {{ {server} }} }}"
+    )
+    words = ["nginx", "-c", str(tmp_path / "nginx.conf"), "-e", str(tmp_path / "error.log"), "-g", "daemon off;"]
+    nginx = subprocess.Popen(words)
+    try:
+        eventually(lambda: (tmp_path / "pid").exists(), "nginx")
+        command: list[str | Path] = [VENVS / "superset/bin/python", "-c", _ASKS, CHECKOUT / "superset"]
+        for authority, tls, works in ((own, "yes", True), (other, "yes", False), (own, "no", False)):
+            known = _environment(port, WEIR_CLICKHOUSE_TLS=tls, WEIR_CLICKHOUSE_AUTHORITY=str(authority))
+            done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+            assert (done.returncode == 0) == works, done.stderr
+            assert works or tls == "no" or "CERTIFICATE_VERIFY_FAILED" in done.stderr
+    finally:
+        nginx.terminate()
+        nginx.wait(30)
+
+
 def test_each_question_has_its_persons_name_and_address(store: tuple[int, Path]) -> None:
     port, audit = store
-    environment = {
-        **os.environ,
-        "WEIR_CLICKHOUSE_PORT": str(port),
-        "WEIR_PASSWORD_DASHBOARD": "d",
-        "SUPERSET_SECRET_KEY": "k",
-    }
+    environment = _environment(port)
     command: list[str | Path] = [VENVS / "superset/bin/python", "-c", _ASKS, CHECKOUT / "superset"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

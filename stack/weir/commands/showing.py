@@ -1,4 +1,4 @@
-"""The demo, and the dashboards' users."""
+"""The demo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from weir import customers
 from weir.commands import configured, console
 
 
@@ -25,19 +24,3 @@ def demo(
     from weir.demo import run
 
     raise typer.Exit(run(configured(), console, pcap=pcap, iface=iface, once=once, seconds=seconds))
-
-
-def customer(
-    name: Annotated[str, typer.Argument(help="Name of the customer, as `weir prefixes list` shows it.")],
-    user: Annotated[str, typer.Argument(help="Name of the user.")],
-) -> None:
-    """Give a customer access to its own rows on the dashboards: create a user, or set a new password, and print it.
-
-    Example: weir customer 'Fjord Power' ola
-    """
-    stack = configured()
-    password = customers.let_in(stack, name, user)
-    console.print(
-        f"{user} can log in to see the rows of {name} at {stack.superset_url}/login/ with the password", highlight=False
-    )
-    print(password)
