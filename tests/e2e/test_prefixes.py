@@ -25,7 +25,7 @@ def traffic(stack: RunningStack) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(120)
 
 
 def attempts(stack: RunningStack) -> Any:

@@ -116,7 +116,7 @@ def test_pseudonyms_are_those_of_nfanon(folder: Path) -> None:
 # ---- in a stack ----
 
 #: What the captures of the two probes name: clients, servers, and the flow that an ICMP error quotes.
-PLAIN, PRIVATE = ("198.18.77", "2001:db8:77"), ("198.18.78", "2001:db8:78")
+PLAIN, PRIVATE = ("100.117.77", "2001:db8:e177"), ("100.117.78", "2001:db8:e178")
 
 
 def named_flows(path: Path, nets: tuple[str, str]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 import connection_logs
 import windows_sql
@@ -264,10 +265,18 @@ def test_late_data_makes_a_new_version(stack: RunningStack, store: ClickHouse) -
     assert min(versions(start)) > 1
 
 
+def committed(stack: RunningStack, topic: str) -> int:
+    """The jobs' place in partition 0 of a topic, as of their last checkpoint; negative if they have none."""
+    consumer = Consumer(stack.stack.brokers.client({"group.id": kafka.GROUP}))
+    try:
+        return int(consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset)
+    finally:
+        consumer.close()
+
+
 def test_a_restart_in_mid_window(stack: RunningStack, store: ClickHouse) -> None:
     """kill -9 while a window is partly in state and partly in transit; a probe that never sent anything is removed."""
     start, chance = past(6), random.Random(6)
-    stack.enrol("restart-gone")
     # Both workers of the second probe see packets of the same flows.
     probes = [
         Publisher(stack, "restart-a"),
@@ -280,6 +289,8 @@ def test_a_restart_in_mid_window(stack: RunningStack, store: ClickHouse) -> None
             probe.interval(1000 * start + tick * INTERVAL_MS, [one.record() for one in seen], last=tick == 5)
         if tick == 1:
             eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "half a window in a checkpoint")
+            stack.enrol("restart-gone")
+            eventually(lambda: committed(stack, "weir.flows.restart-gone") == 0, "its place in a checkpoint")
         if tick == 3:
             stacks.retire(stack.stack, "restart-gone")
             stack.kill("flink")

@@ -310,7 +310,7 @@ fn start_control(
     metrics: &Metrics,
     asked: &Asked,
 ) -> io::Result<Control> {
-    let waiting = read_control(config.kafka_options(1, true), orders.next(), Arc::clone(&asked.stop))?;
+    let waiting = read_control(config.kafka_options(1, true), Arc::clone(&asked.stop))?;
     let discreet = config.pseudonyms.is_some();
     Ok(Control::new(orders, waiting, alerts, ControlMetrics::new(metrics), discreet))
 }

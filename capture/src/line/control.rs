@@ -41,7 +41,8 @@ impl Control {
     pub fn look(&mut self, use_filters: impl Fn(&Orders) -> anyhow::Result<()>) {
         for message in self.waiting.try_iter() {
             match self.orders.follow(&message, &use_filters) {
-                Ok(()) => self.metrics.followed(),
+                Ok(true) => self.metrics.followed(),
+                Ok(false) => {}
                 Err(refusal) => {
                     self.metrics.refused(refusal.word());
                     // An operator waits for the answer to each order of theirs.

@@ -95,7 +95,7 @@ pub struct Orders {
     probe: String,
     key: PKey<Public>,
     path: PathBuf,
-    /// Offset of the next message on the topic.
+    /// The messages of the topic below this offset were there before this run: refusing one again is no news.
     next: i64,
     /// Number of the last order that was followed.
     number: u64,
@@ -132,17 +132,13 @@ impl Orders {
         &self.probe
     }
 
-    /// Offset of the next message to read.
-    pub fn next(&self) -> i64 {
-        self.next
-    }
-
     /// The filter sets in force, given those of the configuration.
     pub fn filters(&self, configured: &FilterConfig) -> FilterConfig {
         FilterConfig { order: self.number, ..self.filters.as_ref().unwrap_or(configured).clone() }
     }
 
-    /// Follows an order, and keeps it. `use_filters` compiles its filter sets and passes them to the workers.
+    /// Follows an order, and keeps it. `use_filters` compiles its filter sets and passes them to the workers. Returns
+    /// whether it was followed: an order that an earlier run has read, which comes again with each run, may not be.
     ///
     /// # Errors
     /// If it is refused: what was in force stays in force.
@@ -150,9 +146,13 @@ impl Orders {
         &mut self,
         message: &ControlMessage,
         use_filters: impl FnOnce(&Orders) -> anyhow::Result<()>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
+        let is_known = message.offset < self.next;
         self.next = self.next.max(message.offset + 1);
-        let (number, filters) = self.check(&message.octets)?;
+        let (number, filters) = match self.check(&message.octets) {
+            Err(_) if is_known => return Ok(false),
+            checked => checked?,
+        };
         let before = (self.number, std::mem::replace(&mut self.filters, filters));
         self.number = number;
         if let Err(error) = use_filters(self) {
@@ -163,7 +163,7 @@ impl Orders {
             tracing::warn!("{error:#}: after a restart the agent reads the order again");
         }
         tracing::info!("order {number}: its filter sets apply from the next interval on");
-        Ok(())
+        Ok(true)
     }
 
     /// The number and the filter sets of an order that may be followed.
@@ -263,7 +263,7 @@ mod tests {
         ControlMessage { offset, octets }
     }
 
-    fn follow(orders: &mut Orders, offset: i64, octets: Vec<u8>) -> Result<(), Refusal> {
+    fn follow(orders: &mut Orders, offset: i64, octets: Vec<u8>) -> Result<bool, Refusal> {
         orders.follow(&message(offset, octets), |_| Ok(()))
     }
 
@@ -278,13 +278,31 @@ mod tests {
         let (folder, operator) = (tempfile::tempdir().unwrap(), Operator::new());
         let open = || Orders::open(folder.path(), "oslo", &operator.key()).unwrap();
         let mut orders = open();
-        assert_eq!((orders.next(), in_force(&orders)), (0, (vec![], 0)));
-        follow(&mut orders, 6, operator.orders("oslo", 40, WEB)).unwrap();
+        assert_eq!(in_force(&orders), (vec![], 0));
+        assert_eq!(follow(&mut orders, 6, operator.orders("oslo", 40, WEB)), Ok(true));
         let web = (vec!["web".to_owned()], 40);
-        assert_eq!((orders.next(), in_force(&orders)), (7, web.clone()));
-        assert_eq!((open().next(), in_force(&open())), (7, web));
-        follow(&mut orders, 7, operator.orders("oslo", 41, "")).unwrap();
-        assert_eq!((open().next(), in_force(&open())), (8, (vec![], 41)));
+        assert_eq!((in_force(&orders), in_force(&open())), (web.clone(), web));
+        assert_eq!(follow(&mut orders, 7, operator.orders("oslo", 41, "")), Ok(true));
+        assert_eq!(in_force(&open()), (vec![], 41));
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_read_is_no_news() {
+        let (folder, operator) = (tempfile::tempdir().unwrap(), Operator::new());
+        let open = || Orders::open(folder.path(), "oslo", &operator.key()).unwrap();
+        let messages = [operator.orders("oslo", 40, WEB), b"rubbish".to_vec(), operator.orders("oslo", 41, WEB)];
+        let mut orders = open();
+        for (offset, octets) in (0..).zip(messages.clone()) {
+            assert_eq!(follow(&mut orders, offset, octets).is_ok(), offset != 1);
+        }
+        let mut again = open();
+        for (offset, octets) in (0..).zip(messages.clone()) {
+            assert_eq!(follow(&mut again, offset, octets), Ok(false));
+        }
+        assert_eq!(follow(&mut again, 3, messages[0].clone()), Err(Refusal::Replayed(40)));
+        // The topic was made anew, and its offsets begin again.
+        assert_eq!(follow(&mut open(), 0, operator.orders("oslo", 42, "")), Ok(true));
+        assert_eq!(in_force(&open()), (vec![], 42));
     }
 
     #[test]
@@ -294,7 +312,11 @@ mod tests {
         let good = operator.orders("oslo", 40, WEB);
         follow(&mut orders, 0, good.clone()).unwrap();
 
-        let mut refused = |octets: Vec<u8>| follow(&mut orders, 1, octets).unwrap_err();
+        let mut offset = 0;
+        let mut refused = |octets: Vec<u8>| {
+            offset += 1;
+            follow(&mut orders, offset, octets).unwrap_err()
+        };
         assert_eq!(refused(good.clone()), Refusal::Replayed(40));
         assert_eq!(refused(operator.orders("oslo", 39, "")), Refusal::Replayed(39));
         assert_eq!(refused(operator.orders("bergen", 50, "")), Refusal::OtherProbe("bergen".to_owned()));
@@ -317,7 +339,6 @@ mod tests {
             refused(good[..at].to_vec());
         }
         assert_eq!(in_force(&orders), (vec!["web".to_owned()], 40));
-        assert_eq!(orders.next(), 2);
     }
 
     #[test]
@@ -339,7 +360,8 @@ mod tests {
         assert_eq!(in_force(&other), (vec![], 0));
         assert!(Orders::open(folder.path(), "oslo", "rubbish").is_err());
         fs::write(folder.path().join("oslo.order"), "cut").unwrap();
-        assert_eq!(Orders::open(folder.path(), "oslo", &operator.key()).unwrap().next(), 0);
+        let cut = Orders::open(folder.path(), "oslo", &operator.key()).unwrap();
+        assert_eq!(in_force(&cut), (vec![], 0));
     }
 
     #[test]

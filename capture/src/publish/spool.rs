@@ -559,8 +559,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Another test may just have forked: until its child starts a program, that child holds the locks of this process,
+    /// too.
     fn open(folder: &Path, max_octets: u64) -> Spool {
-        Spool::open(SpoolOptions { folder: folder.to_owned(), max_octets }).unwrap()
+        for _ in 0..500 {
+            match Spool::open(SpoolOptions { folder: folder.to_owned(), max_octets }) {
+                Err(error) if error.to_string().contains("another agent") => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                opened => return opened.unwrap(),
+            }
+        }
+        panic!("the spool in {} stays locked", folder.display());
     }
 
     fn message(number: u64, octets: usize) -> TopicMessage {

@@ -20,14 +20,6 @@ impl Topic {
             Topic::Alerts => format!("weir.alerts.{probe}"),
         }
     }
-
-    /// Partitions that these workers write to.
-    pub fn partitions(self, workers: u32) -> usize {
-        match self {
-            Topic::Flows | Topic::Counters => workers as usize,
-            Topic::Alerts => 1,
-        }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

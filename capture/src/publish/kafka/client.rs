@@ -352,15 +352,19 @@ fn look_for_topics(producer: &BaseProducer<Answers>, shared: &KafkaShared) -> Lo
     }
     let (probe, workers) = (&shared.options.probe, shared.options.workers);
     for (topic, name) in Topic::ALL.into_iter().zip(&shared.topics) {
-        let needed = topic.partitions(workers);
-        let Some(topic) = metadata.topics().iter().find(|topic| topic.name() == name) else {
+        let found = metadata.topics().iter().find(|topic| topic.name() == name);
+        if topic == Topic::Alerts {
+            shared.takes_alerts.store(found.is_some(), Ordering::Release);
+            continue;
+        }
+        let Some(topic) = found else {
             return Look::Missing(format!(
                 "Kafka at {} has no topic {name} that this client may see: run `weir probe add {probe}`",
                 shared.options.brokers
             ));
         };
         let partitions = topic.partitions().len();
-        if partitions < needed {
+        if partitions < workers as usize {
             return Look::Missing(format!(
                 "topic {name} has {partitions} partitions for {workers} workers, which need one each: run \
                  `weir probe add {probe}` for {workers} workers, or set workers = {partitions}"

@@ -29,15 +29,15 @@ pub struct ControlMessage {
     pub octets: Vec<u8>,
 }
 
-/// Begins to read the orders from `offset` on, or, if that is gone, from the oldest. The thread ends with `stop`.
+/// Begins to read the orders, from the oldest on. The thread ends with `stop`.
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub fn read_control(options: KafkaOptions, offset: i64, stop: Arc<AtomicBool>) -> io::Result<Receiver<ControlMessage>> {
+pub fn read_control(options: KafkaOptions, stop: Arc<AtomicBool>) -> io::Result<Receiver<ControlMessage>> {
     let (orders, waiting) = crossbeam_channel::bounded(WAITING);
     std::thread::Builder::new().name("orders".to_owned()).spawn(move || {
         let credentials = options.credentials.clone().map(CredentialsFile::new);
-        Reader { options, credentials, offset, stop, orders }.run();
+        Reader { options, credentials, offset: 0, stop, orders }.run();
     })?;
     Ok(waiting)
 }

@@ -132,12 +132,21 @@ fn open_spool(options: SpoolOptions, shared: &KafkaShared) -> Option<Spool> {
 }
 
 impl KafkaSink {
-    /// Publishes an alert of the agent.
+    /// Publishes an alert of the agent. Without a topic for it, it is shed.
     ///
     /// # Errors
     /// If the sink cannot continue.
     pub fn alert(&mut self, alert: &proto::Alert) -> anyhow::Result<()> {
-        let bound = self.shared.options.queue_octets + RESERVE;
+        let shared = &self.shared;
+        if !shared.takes_alerts.load(Ordering::Acquire) {
+            shared.metrics.shed("no_topic", 1, alert.encoded_len() as u64);
+            if shared.throttle.allow("no_topic") {
+                let (topic, probe) = (Topic::Alerts.of(&shared.options.probe), &shared.options.probe);
+                tracing::warn!("an alert goes nowhere: there is no topic {topic} (`weir probe add {probe}`)");
+            }
+            return Ok(());
+        }
+        let bound = shared.options.queue_octets + RESERVE;
         self.put(Topic::Alerts, 0, alert.encode_to_vec(), bound)
     }
 

@@ -63,6 +63,8 @@ pub(super) struct KafkaShared {
     pub(super) refused: Mutex<Option<Refused>>,
     /// Whether the topics exist; librdkafka gets no messages before they do.
     pub(super) ready: AtomicBool,
+    /// Whether there is a topic for alerts, which no stack of version 0.1.0 has.
+    pub(super) takes_alerts: AtomicBool,
     pub(super) brokers: OwnTraffic,
 }
 
@@ -84,6 +86,7 @@ impl KafkaShared {
             give_up: Arc::clone(&asked.give_up),
             refused: Mutex::new(None),
             ready: AtomicBool::new(false),
+            takes_alerts: AtomicBool::new(false),
             brokers: OwnTraffic::default(),
             options,
         };

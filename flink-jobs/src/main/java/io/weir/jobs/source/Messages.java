@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.EnumSet;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 
 /** The unparsed messages of all probes' topics. */
@@ -21,29 +22,30 @@ public final class Messages {
    * @param start {@code committed}, {@code earliest} or {@code latest}, if there is no state
    * @param discovery how often to look for new topics
    */
-  public static KafkaSource<RawMessage> source(
+  public static Source<RawMessage, ?, ?> source(
       Brokers brokers,
       String group,
       Collection<TopicKind> kinds,
       String probes,
       String start,
       Duration discovery) {
-    return KafkaSource.<RawMessage>builder()
-        .setProperties(brokers.properties())
-        .setGroupId(group)
-        .setTopicPattern(topics(kinds, probes))
-        .setStartingOffsets(new StartOffsets(start))
-        .setDeserializer(new RawMessageDeserializer())
-        .setProperty("client.id.prefix", group)
-        .setProperty("partition.discovery.interval.ms", Long.toString(discovery.toMillis()))
-        .setProperty("allow.auto.create.topics", "false")
-        .setProperty("commit.offsets.on.checkpoint", "true")
-        // A message is up to 4 MiB and holds 500 records: few of each partition at a time are
-        // enough, so that memory stays bounded and the partitions of a backlog take turns.
-        .setProperty("max.poll.records", "40")
-        .setProperty("max.partition.fetch.bytes", Integer.toString(256 << 10))
-        .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
-        .build();
+    return new KafkaMessages(
+        KafkaSource.<RawMessage>builder()
+            .setProperties(brokers.properties())
+            .setGroupId(group)
+            .setTopicPattern(topics(kinds, probes))
+            .setStartingOffsets(new StartOffsets(start))
+            .setDeserializer(new RawMessageDeserializer())
+            .setProperty("client.id.prefix", group)
+            .setProperty("partition.discovery.interval.ms", Long.toString(discovery.toMillis()))
+            .setProperty("allow.auto.create.topics", "false")
+            .setProperty("commit.offsets.on.checkpoint", "true")
+            // A message is up to 4 MiB and holds 500 records: few of each partition at a time are
+            // enough, so that memory stays bounded and the partitions of a backlog take turns.
+            .setProperty("max.poll.records", "40")
+            .setProperty("max.partition.fetch.bytes", Integer.toString(256 << 10))
+            .setProperty("fetch.max.bytes", Integer.toString(16 << 20))
+            .build());
   }
 
   /** The names of the topics of these kinds and of the probes that {@code probes} matches. */

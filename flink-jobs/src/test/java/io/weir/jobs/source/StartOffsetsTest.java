@@ -7,6 +7,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer.PartitionOffsetsRetriever;
+import org.apache.flink.connector.kafka.source.split.KafkaPartitionSplit;
+import org.apache.flink.connector.kafka.source.split.KafkaPartitionSplitSerializer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.Test;
@@ -43,6 +45,17 @@ class StartOffsetsTest {
 
   private static Map<TopicPartition, Long> offsets(String start) {
     return new StartOffsets(start).getPartitionOffsets(List.of(READ, NEW), new Kafka());
+  }
+
+  @Test
+  void soDoesEachThatIsDiscoveredLater() throws Exception {
+    var splits = new KafkaMessages.Numbered(new KafkaPartitionSplitSerializer());
+    for (long[] expected :
+        new long[][] {{KafkaPartitionSplit.EARLIEST_OFFSET, 0}, {0, 0}, {40, 40}}) {
+      byte[] sent = splits.serialize(new KafkaPartitionSplit(NEW, expected[0]));
+      KafkaPartitionSplit got = splits.deserialize(splits.getVersion(), sent);
+      assertEquals(new KafkaPartitionSplit(NEW, expected[1]), got);
+    }
   }
 
   @Test
