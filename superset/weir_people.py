@@ -32,7 +32,7 @@ def lockout() -> Lockout:
 def attach(app: Any, front_page: str) -> None:
     """Make the application count failed logins, and end the sessions of those whom their directory no longer lets in."""
     from flask import g, redirect, request, session
-    from flask_login import current_user, logout_user
+    from flask_login import current_user, logout_user, user_logged_in
     from superset.extensions import security_manager
 
     import weir_sign_on
@@ -43,6 +43,9 @@ def attach(app: Any, front_page: str) -> None:
     def wait_first() -> Any:
         if request.method != "POST" or request.path not in _LOGINS:
             return None
+        if current_user.is_authenticated:
+            # Superset would check no password, and this would count as a login.
+            return redirect("/")
         g.weir_account = _account(security_manager, request.form.get("username", ""))
         wait = counts.attempt(g.weir_account, request.remote_addr or "")
         if not wait:
@@ -54,11 +57,15 @@ def attach(app: Any, front_page: str) -> None:
 
     @app.after_request  # type: ignore[untyped-decorator]
     def count(answer: Any) -> Any:
-        if current_user.is_authenticated:
-            session.setdefault("weir_since", time.time())
-            if g.get("weir_attempt"):
-                counts.succeeded(g.weir_account, request.remote_addr or "")
+        if g.get("weir_attempt") and current_user.is_authenticated and current_user.username == g.weir_account:
+            counts.succeeded(g.weir_account, request.remote_addr or "")
         return answer
+
+    def begun(_app: Any, user: Any) -> None:
+        session["weir_since"] = time.time()
+        session["weir_account"] = _identity(user)
+
+    user_logged_in.connect(begun, app, weak=False)
 
     @app.before_request  # type: ignore[untyped-decorator]
     def still_welcome() -> Any:
@@ -69,7 +76,8 @@ def attach(app: Any, front_page: str) -> None:
             time.time() - session.get("weir_since", time.time())
             > app.config["PERMANENT_SESSION_LIFETIME"].total_seconds()
         )
-        if old or not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
+        other = session.get("weir_account") != _identity(current_user)
+        if old or other or not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
             counts.count("old" if old else "gone")
             logout_user()
             session.clear()
@@ -97,6 +105,11 @@ def _metrics(counts: Lockout) -> tuple[str, int, dict[str, str]]:
         f'weir_superset_refused_total{{cause="{cause}"}} {count}' for cause, count in sorted(counts.refused().items())
     ]
     return "\n".join(lines) + "\n", 200, {"Content-Type": "text/plain; version=0.0.4"}
+
+
+def _identity(user: Any) -> str:
+    """What tells this account from a later one, to which the database may give the same number."""
+    return f"{user.id} {user.username} {user.created_on}"
 
 
 def _account(manager: Any, name: str) -> str:

@@ -44,6 +44,10 @@ _AGGREGATES = frozenset(["AVG", "COUNT", "COUNT_DISTINCT", "MAX", "MIN", "SUM"])
 _OPERATIONS = frozenset(["aggregate", "contribution", "cum", "flatten", "pivot", "rank", "rename", "sort"])
 
 
+# Neither quotation marks nor the backslash, and no two signs that begin a comment.
+_LABEL = re.compile(r"(?!.*(--|/\*|\*/))[\w %().,:/+*<>=&°µ×–-]{1,250}")
+
+
 class RefusedError(Exception):
     """A request has something that is not on the list; the text says what."""
 
@@ -231,7 +235,23 @@ def _compared(value: Any) -> Any:
 
 
 def _operation(value: Any) -> Any:
-    return value if value is None else _only("an operation", _OPERATION)(value)
+    if value is None:
+        return None
+    found: dict[str, Any] = _only("an operation", _OPERATION)(value)
+    options = found.get("options")
+    # With every combination of several columns, a few rows become a table that fills the memory.
+    if found.get("operation") == "pivot" and isinstance(options, dict):
+        axes = [one for name in ("index", "columns") for one in options.get(name) or ()]
+        if len(axes) > 2:
+            options["drop_missing_columns"] = True
+    return found
+
+
+def _label(value: Any) -> str:
+    """The name of a metric, which becomes a quoted name in SQL: nothing in it may end the quotation."""
+    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+        raise RefusedError("a label may hold letters, digits, blanks and some signs, but no quotation mark")
+    return value
 
 
 def _plain(value: Any, depth: int = 6) -> Any:
@@ -264,7 +284,7 @@ _AXIS: dict[str, Check] = {
 _AGGREGATE: dict[str, Check] = {
     "column": _kept({"column_name": _name}),
     "aggregate": _one_of(*_AGGREGATES),
-    "label": _text,
+    "label": _label,
     "hasCustomLabel": _flag,
 }
 _FILTER: dict[str, Check] = {

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from weir.clickhouse import ClickHouse
 from weir.ledger import interval
+from weir.terminal import escaped
 
 _FIELDS = """
     id, open, toString(severity) AS severity, reason, probe, subject,
@@ -56,5 +57,7 @@ def show(console: Console, rows: list[dict[str, Any]]) -> None:
         lasts = f"{minutes:,}m{seconds:02}s" + ("" if row["open"] else ", over")
         style = styles.get(row["severity"], "") if row["open"] else "dim"
         where = f"{row['probe']} {row['subject']}".strip()
-        table.add_row(row["severity"], row["opened"], lasts, row["reason"], where, row["text"], style=style)
+        table.add_row(
+            row["severity"], row["opened"], lasts, row["reason"], escaped(where), escaped(row["text"]), style=style
+        )
     console.print(table)

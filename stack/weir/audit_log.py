@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from weir import audit
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.schema import chain
+from weir.terminal import escaped
 
 _UNITS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
 #: Characters of a statement in the table.
@@ -199,4 +199,4 @@ def what(one: Line) -> str:
 def _escaped(text: str) -> str:
     """For rich, and for the terminal: no control characters."""
     short = text if len(text) <= _SHORT else text[:_SHORT] + " …"
-    return escape(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", short))
+    return escaped(short)

@@ -47,6 +47,7 @@ class Kafka(_Part):
     """The broker. If `brokers` is set, the stack uses those and starts none; `properties` is then the file of
     librdkafka's properties by which this command logs in. Probes connect to `advertised`, by default the address that
     the broker listens on for them. probe_rate: octets a second that one probe may publish, unlimited if empty.
+    probe_connections: connections that all probes together may have at once.
     """
 
     brokers: str = ""
@@ -54,6 +55,7 @@ class Kafka(_Part):
     listen: str = "127.0.0.1"
     advertised: str = ""
     probe_rate: str = "50MB"
+    probe_connections: int = Field(default=1000, ge=1)
     heap: str = "320m"
 
     @field_validator("probe_rate")

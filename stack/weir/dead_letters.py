@@ -13,6 +13,7 @@ from rich.table import Table
 from weir import kafka
 from weir.brokers import Brokers
 from weir.errors import WeirError
+from weir.terminal import escaped
 
 TOPIC = "weir.dead-letters"
 
@@ -72,7 +73,7 @@ def table(letters: list[DeadLetter]) -> Table:
     for letter in letters:
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(letter.at_ms / 1000))
         origin = f"{letter.topic}/{letter.partition}@{letter.origin_offset}"
-        drawn.add_row(str(letter.offset), when, origin, f"{len(letter.value):,}", letter.cause)
+        drawn.add_row(str(letter.offset), when, origin, f"{len(letter.value):,}", escaped(letter.cause))
     return drawn
 
 

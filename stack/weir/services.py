@@ -71,6 +71,8 @@ def _kafka(stack: Stack) -> Service:
         "java",
         f"-Xmx{stack.config.kafka.heap}",
         "-XX:+UseSerialGC",
+        # A broker that has run out of memory serves nobody: the supervisor starts it again.
+        "-XX:+ExitOnOutOfMemoryError",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
         f"{stack.kafka_jars}/*",
@@ -152,6 +154,10 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
         ),
         # A password that is no longer valid ends a connection within this time.
         "listener.name.probes.scram-sha-512.connections.max.reauth.ms": REAUTHENTICATION_S * 1000,
+        # Whoever connects to it makes the broker reserve memory: for the connection, before the login, and for each request.
+        "listener.name.probes.max.connections": stack.config.kafka.probe_connections,
+        "sasl.server.max.receive.size": 16 << 10,
+        "socket.request.max.bytes": 10 << 20,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
         "super.users": "User:weir.broker;User:weir.command",

@@ -203,6 +203,24 @@ def test_a_request_with_anything_else_is_refused(key: str, value: Any) -> None:
         weir_requests.chart_data({**_asked(), key: value})
 
 
+@pytest.mark.parametrize(
+    "label", ['x\\", (SELECT 1) AS y, -- ', 'a"b', "a'b", "a`b", "a\nb", "a -- b", "a /* b", "", "x" * 251]
+)
+def test_a_label_cannot_end_its_quotation(label: str) -> None:
+    asked = _asked()
+    asked["queries"][0]["metrics"] = [_aggregate("name") | {"label": label}]
+    with pytest.raises(weir_requests.RefusedError):
+        weir_requests.chart_data(asked)
+
+
+def test_a_pivot_of_several_columns_makes_no_combinations_that_did_not_come() -> None:
+    asked = _asked()
+    options = {"index": ["a", "b"], "columns": ["c"], "drop_missing_columns": False}
+    asked["queries"][0]["post_processing"] = [{"operation": "pivot", "options": options}]
+    (passed,) = weir_requests.chart_data(asked)["queries"][0]["post_processing"]
+    assert passed["options"]["drop_missing_columns"] is True
+
+
 def test_arguments_are_listed_too() -> None:
     kept = weir_requests.arguments({"form_data": '{"slice_id":7}', "dashboard_id": "5"})
     assert {name: json.loads(value) for name, value in kept.items()} == {

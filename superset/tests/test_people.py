@@ -48,6 +48,10 @@ def test_an_account_is_made_and_removed_and_its_session_ends(here: tuple[str, Pa
     assert "already exists, with another role" in command(home, "user", "add", "kari", "--role", "admin").stderr
     assert command(home, "user", "remove", "kari").returncode == 0
     assert kari.name() == ""
+    # The database gives the number of the account to the next one.
+    assert command(home, "user", "add", "boss", "--role", "admin").returncode == 0
+    assert kari.name() == ""
+    assert command(home, "user", "remove", "boss").returncode == 0
     assert "no user is named 'kari'" in command(home, "user", "remove", "kari").stderr
     assert "'admin' stays" in command(home, "user", "remove", "admin").stderr
 
@@ -65,6 +69,21 @@ def test_a_session_ends_twelve_hours_after_the_login(here: tuple[str, Path]) -> 
         aged = signing.dumps(held | {"weir_since": held["weir_since"] - 3600 * hours})
         nils.client.headers["Cookie"] = f"session={aged}"
         assert nils.name() == name
+
+
+def test_who_has_logged_in_guesses_no_faster(here: tuple[str, Path]) -> None:
+    url, home = here
+    assert command(home, "user", "add", "tor", "--role", "viewer").returncode == 0
+    address = "192.0.2.77"
+    tor = _logged_in(url, "tor", "p", address)
+    for _ in range(8):
+        own = tor.client.post("/login/", data={"username": "admin", "password": "wrong"})
+        assert own.status_code != 429
+        tor.client.get("/login/")
+    guesses = [_try(Person(url, headers=_through(address)), "admin", "wrong").status_code for _ in range(7)]
+    own = tor.client.post("/login/", data={"username": "admin", "password": "wrong"})
+    guesses += [_try(Person(url, headers=_through(address)), "admin", "wrong").status_code]
+    assert guesses[-1] == 429, guesses
 
 
 def _logged_in(url: str, name: str, password: str, address: str = "192.0.2.1") -> Person:
