@@ -81,9 +81,10 @@ def revoke(stack: Stack, probe: str) -> None:
 
 def permit(stack: Stack, probes: Iterable[str]) -> None:
     """Give these probes, as far as they have a password, the rights of this version."""
-    with_password = [probe for probe in probes if has(stack, probe)]
-    for probe in with_password:
-        _permit(kafka.admin(stack.brokers), _rights(probe))
+    client = kafka.admin(stack.brokers)
+    for probe in probes:
+        if has(stack, probe):
+            _permit(client, _rights(probe))
 
 
 def permit_jobs(stack: Stack) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ PROBE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 GROUP = "weir"
 
 
+@functools.cache
 def declared_topics(path: Path = CHECKOUT / "schemas/topics.yaml") -> list[dict[str, Any]]:
     """The topics of `schemas/topics.yaml`."""
     topics: list[dict[str, Any]] = yaml.safe_load(path.read_text())["topics"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from shamir_mnemonic import MnemonicError, combine_mnemonics, generate_mnemonics
 
 from weir.config import Stack
+from weir.credentials import write_secret
 from weir.errors import WeirError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -113,15 +113,6 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a new file that only its owner can read. Raises WeirError if it exists, or cannot be written."""
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-    except OSError as error:
-        raise WeirError(f"cannot write {path}: {error.strerror}") from error
-
-
 def split(stack: Stack, key_file: Path, holders: list[str], folder: Path) -> list[Path]:
     """Write a share of the key for each holder into `folder`, of which two give the key, and note whose is whose; makes the
     key if the file does not exist. Returns the files. Raises WeirError."""
@@ -135,17 +126,17 @@ def split(stack: Stack, key_file: Path, holders: list[str], folder: Path) -> lis
     if len({*files}) != len(files):
         raise WeirError("each holder needs a name of their own")
     if not key_file.exists():
-        _write(key_file, f"0x{secrets.token_hex(KEY_OCTETS)}\n")
+        write_secret(key_file, f"0x{secrets.token_hex(KEY_OCTETS)}\n")
     (shares,) = generate_mnemonics(1, [(THRESHOLD, len(holders))], read_key(key_file))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = _holders(stack) | {_digest(share): name for share, name in zip(shares, holders, strict=True)}
     stack.prepare()
     new = _register(stack).with_suffix(".new")
     new.unlink(missing_ok=True)
-    _write(new, json.dumps(known, indent=1))
+    write_secret(new, json.dumps(known, indent=1))
     new.replace(_register(stack))
     for file, share in zip(files, shares, strict=True):
-        _write(file, share + "\n")
+        write_secret(file, share + "\n")
     return files
 
 

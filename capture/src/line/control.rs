@@ -51,7 +51,7 @@ impl Control {
                         tracing::warn!("refused an order: {refusal}");
                         let alert = refusal.alert(self.orders.probe(), message.offset, self.discreet);
                         if let Err(error) = self.alerts.alert(&alert) {
-                            tracing::error!("{error:#}: nobody is told of the refused order");
+                            tracing::error!("{error:#}: the refused order is reported to nobody");
                         }
                     }
                 }

@@ -190,7 +190,7 @@ impl Pseudonyms {
 /// Addresses and their pseudonyms, each at the place of the address's hash.
 struct Remembered<A> {
     places: Box<[(A, A)]>,
-    /// Seeded by chance: whoever chooses addresses cannot choose their places.
+    /// Seeded at random, so that a sender who chooses addresses cannot choose their places.
     hasher: RandomState,
 }
 

@@ -605,8 +605,8 @@ def _feed(pipe: int, waker: int, pieces: Iterable[bytes]) -> None:
 
 
 def _end_with_the_engine(error: str) -> None:
-    """End the process if this error says that the engine refuses everything after a fatal error of its own; whoever runs the
-    store starts it again, as after a crash."""
+    """End the process if this error says that the engine refuses everything after a fatal error of its own. The supervisor
+    starts the store again, as after a crash."""
     if "fatal error" in error and ServerError.from_engine(error).code == 236:
         print(f"weir-clickhouse: the engine has failed, the process ends: {error}", file=sys.stderr, flush=True)
         os._exit(70)
