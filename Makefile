@@ -67,16 +67,18 @@ peers:
 	@stack/setup.sh --peers
 
 # The folders themselves are sources too: a file that went made them newer. docs/generate.py asks make whether these are up to date.
-$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/schema.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
+$(AGENT) $(BENCH) &: $(shell find capture/src capture/ndpi capture/build.rs capture/build.sh capture/schema.rs capture/Cargo.toml capture/Cargo.lock capture/filters.default.toml capture/weir-probe.example.toml 2>/dev/null) $(wildcard schemas/*.proto)
 	@capture/path.sh
 	$(SAY) 'building the agent (Rust; some minutes the first time)'
 	@# make hands its jobserver to recipes that call make alone.
-	cd capture && env -u MAKEFLAGS cargo build --release --locked --quiet
+	env -u MAKEFLAGS capture/build.sh --quiet
 	@touch $(AGENT) $(BENCH)
 
 $(JOBS): $(shell find flink-jobs/src flink-jobs/pom.xml flink-jobs/jars.sha256 schemas/services.csv 2>/dev/null) $(wildcard schemas/*.proto)
 	$(SAY) 'building the jobs (Java)'
 	@stack/supply/jars.sh flink-jobs .weir/jars
+	@# The jar would hold what an earlier build left in these.
+	rm -rf flink-jobs/target/classes flink-jobs/target/maven-archiver
 	cd flink-jobs && mvn -q -B package -DskipTests
 	@touch $@
 
@@ -227,6 +229,9 @@ check-tcp: build ## Round trips, retransmissions, out-of-order segments against 
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
+check-reproducible: setup $(AGENT) $(JOBS) ## Build the agent and the jobs' jar again in another folder, and compare them octet by octet
+	nice -n 10 stack/supply/reproducible.sh
+
 check-upgrade: setup-tests build ## Upgrade a stack of an earlier version to this one (FROM=v0.1.0, or a built checkout)
 	WEIR_UPGRADE_FROM='$(FROM)' $(PYTHON) -m pytest -q -s -c tests/pyproject.toml --rootdir tests --basetemp .weir/upgrade tests/upgrade
 
@@ -247,5 +252,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-tcp check-applications check-upgrade released fuzz fuzz-statements \
+  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

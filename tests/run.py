@@ -197,6 +197,7 @@ def parts(what: str) -> list[Part]:
             Part("tcp", ".", ["make check-tcp"]),
             Part("applications", ".", ["make check-applications"]),
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
+            Part("reproducible", ".", ["make check-reproducible"]),
         ]
     return [
         Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], by_pytest),
