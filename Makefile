@@ -14,6 +14,10 @@ endif
 VENVS := .weir/venvs
 export WEIR_VENVS := $(CURDIR)/$(VENVS)
 export WEIR_KAFKA_JARS := $(CURDIR)/.weir/kafka
+# Java and Maven name files by the locale.
+export LC_ALL := C.UTF-8
+# Behind a proxy whose authority is the system's.
+export UV_SYSTEM_CERTS := 1
 UV := $(VENVS)/uv/bin/uv
 PYTHON := $(VENVS)/stack/bin/python
 # With the peers that `setup.sh --tests` installs, and Debian's in /usr/sbin.
@@ -55,7 +59,18 @@ named-%:
 
 ## Building -----------------------------------------------------------------------------------------------------------
 
+# `sudo make demo` installs packages as root, and builds as the user whose checkout this is: nothing in it becomes root's.
+ifneq (,$(and $(filter 0,$(shell id -u)),$(SUDO_UID),$(filter $(SUDO_UID),$(shell stat -c %u .))))
+ifneq ($(SUDO_UID),0)
+OWNER := $(shell id -un $(SUDO_UID))
+endif
+endif
+ifdef OWNER
+build: setup
+	@runuser -u $(OWNER) -- env HOME="$$(getent passwd $(OWNER) | cut -d: -f6)" SUDO_UID= $(MAKE) build
+else
 build: setup $(AGENT) $(BENCH) $(KAFKA) $(JOBS) venv-stack venv-clickhouse venv-superset ## Build everything
+endif
 
 setup:
 	@stack/setup.sh
@@ -120,10 +135,16 @@ lock: | $(UV) ## Pin the libraries of Python and Java again by hash, after a cha
 sbom: $(VENVS)/stack/.stamp $(VENVS)/clickhouse/.stamp $(VENVS)/superset/.stamp ## Bills of materials (CycloneDX) in .weir/sbom; fails on a licence that stack/supply/licences.yaml does not allow
 	@PYTHONPATH=stack $(PYTHON) -m supply.bills .weir/sbom
 
-clean: ## Remove what was built and the demo's data
-	@# Stop the stack whose data goes, the one in .weir, even if $$WEIR_HOME names another.
+KEPT := data backups secrets weir.yaml ports.json audit-heads.json logs stacks
+clean: ## Remove what was built; stored data, secrets and settings stay (make uninstall removes them, too)
+	@# Stop the stack that runs from what goes, the one in .weir, even if $$WEIR_HOME names another.
 	-@[ ! -x $(PYTHON) ] || env -u WEIR_HOME $(WEIR) down
-	rm -rf .weir capture/target flink-jobs/target
+	@[ ! -d .weir ] || find .weir -mindepth 1 -maxdepth 1 $(KEPT:%=! -name %) -exec rm -rf {} +
+	@[ ! -d .weir ] || rmdir .weir 2>/dev/null || printf 'kept: %s\n' .weir/*
+	rm -rf capture/target flink-jobs/target
+
+uninstall: venv-stack ## Name all that Weir left on this machine, and remove it (YES=1: without asking)
+	@env -u WEIR_HOME $(WEIR) uninstall $(if $(YES),--yes)
 
 ## Measuring and comparing ---------------------------------------------------------------------------------------------
 
@@ -251,6 +272,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: uninstall demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -7,6 +7,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 packages=() missing=()
+extra=() # missing, and needed for a part alone: left out where nobody may install them
 need() { # need COMMAND PACKAGE...: the Debian packages that provide the command
   command -v "$1" >/dev/null 2>&1 && return
   missing+=("$1")
@@ -30,15 +31,18 @@ pkg-config --exists ldap libsasl2 2>/dev/null || { missing+=(ldap); packages+=(l
 }
 need javac openjdk-17-jdk-headless
 need mvn maven
-need ip iproute2
-need ethtool ethtool
-need ping iputils-ping
-need sysctl procps
+live() { # live COMMAND PACKAGE: what only live traffic in the demo takes, as root
+  command -v "$1" >/dev/null 2>&1 || { extra+=("$1"); packages+=("$2"); }
+}
+live ip iproute2
+live ethtool ethtool
+live ping iputils-ping
+live sysctl procps
 need python3 python3 python3-venv
 python3 -c 'import venv, ensurepip' 2>/dev/null || { missing+=(python3-venv); packages+=(python3-venv); }
 # Optional libraries, left out if Debian has none: libpcap compiles filter sets, nDPI identifies applications.
 optional() { # optional TEST PACKAGE: the package, if the test fails and the package exists
-  eval "$1" >/dev/null 2>&1 || ! apt-cache show "$2" >/dev/null 2>&1 || { missing+=("$2"); packages+=("$2"); }
+  eval "$1" >/dev/null 2>&1 || ! apt-cache show "$2" >/dev/null 2>&1 || { extra+=("$2"); packages+=("$2"); }
 }
 # Not grep -q: it may exit before ldconfig has written everything, which fails the pipe.
 optional 'ldconfig -p | grep libpcap.so.0.8' libpcap0.8
@@ -89,27 +93,35 @@ if [[ ${1:-} == --peers ]]; then
   build_peers
   exit 0
 fi
-if [[ ${#missing[@]} -eq 0 ]]; then
+if [[ ${#packages[@]} -eq 0 ]]; then
   [[ ${1:-} != --tests ]] || build_peers
   exit 0
 fi
 
-echo "missing: ${missing[*]}"
+# Nobody is asked for what only a part takes.
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+  if sudo -n true 2>/dev/null; then as_root=(sudo); else as_root=(nobody); fi
+fi
+if [[ ${#missing[@]} -eq 0 && (${as_root[*]} == nobody || -z $(command -v apt-get)) ]]; then
+  echo "left out, as installing takes root: ${extra[*]} (live traffic, filter sets by libpcap, applications by nDPI)"
+  [[ ${1:-} != --tests ]] || build_peers
+  exit 0
+fi
+echo "missing: ${missing[*]} ${extra[*]}"
 install="apt-get install -y --no-install-recommends ${packages[*]}"
 if ! command -v apt-get >/dev/null; then
   echo "setup: this is not Debian or Ubuntu; install these yourself: ${missing[*]}" >&2
   exit 2
-elif [[ $(id -u) == 0 ]]; then
-  as_root=()
-elif sudo -n true 2>/dev/null; then
-  as_root=(sudo)
-else
-  echo "setup: run this once, then repeat your command: sudo sh -c 'apt-get update && $install'" >&2
+elif [[ ${as_root[*]} == nobody ]]; then
+  echo "setup: installing takes root; ask an administrator to run this once, then repeat your command:" >&2
+  echo "  apt-get update && $install" >&2
   exit 2
 fi
 log=$(mktemp)
 echo "installing: ${packages[*]}"
-if ! { "${as_root[@]}" apt-get update && DEBIAN_FRONTEND=noninteractive "${as_root[@]}" $install; } >"$log" 2>&1; then
+# An installation that was interrupted is finished first.
+if ! { "${as_root[@]}" dpkg --configure -a && "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $install; } >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   echo "setup: the installation failed; its output is in $log" >&2
   exit 1

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from weir import __version__, commands
+from weir import __version__, commands, owners
 from weir.commands import (
     asking,
     audit,
     dead_letters,
     keeping,
+    machine,
     people,
     prefixes,
     privacy,
@@ -22,6 +24,7 @@ from weir.commands import (
     showing,
     storage,
 )
+from weir.config import home
 from weir.errors import WeirError
 
 app = typer.Typer(
@@ -60,7 +63,7 @@ def _global(
 for command in (
     running.up, running.down, running.upgrade, people.customer, running.status, running.migrate, running.prepare,
     asking.sql, asking.ledger, asking.alerts, asking.nat,
-    keeping.backup, keeping.restore, keeping.forget, privacy.reveal, showing.demo,
+    keeping.backup, keeping.restore, keeping.forget, privacy.reveal, showing.demo, machine.doctor, machine.uninstall,
 ):  # fmt: skip
     app.command()(command)
 
@@ -117,10 +120,19 @@ _privacy.command("translate")(privacy.translate)
 
 def main() -> None:
     """Entry point: prints every expected error as one line and ends with its exit status."""
+    os.environ["LC_ALL"] = "C.UTF-8"  # Java names files by it
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         app(prog_name="weir")
     except WeirError as error:
         error.show()
         sys.exit(error.status)
+    except PermissionError as refused:
+        said = owners.explained(refused, home())
+        if said is None:
+            raise
+        said.show()
+        sys.exit(said.status)
     except BrokenPipeError:
         sys.exit(0)

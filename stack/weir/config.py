@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from weir import ports
 from weir.brokers import Brokers, read_properties
 from weir.certificates import Certificates
 from weir.errors import WeirError
@@ -30,7 +31,9 @@ class _Part(BaseModel):
 
 
 class Ports(_Part):
-    """TCP ports, all on 127.0.0.1, but for `kafka_probes` if `kafka.listen` says otherwise."""
+    """TCP ports, all on 127.0.0.1, but for `kafka_probes` if `kafka.listen` says otherwise. Where another program holds one that
+    this file does not set, `weir` takes a free one, shows it, and keeps it.
+    """
 
     kafka: int = 9092
     kafka_probes: int = 9094
@@ -407,16 +410,21 @@ class Stack:
         return f"http://127.0.0.1:{self.config.ports.flink}"
 
 
+def home() -> Path:
+    """The folder of the stack."""
+    return Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir")).absolute()
+
+
 def load(path: Path | None) -> Stack:
     """Read the configuration.
 
     Raises WeirError if the file is absent, is not YAML, or holds an unknown key or a wrong value.
     """
-    home = Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir")).absolute()
+    place = home()
     if path is None:
-        default = home / "weir.yaml"
+        default = place / "weir.yaml"
         if not default.exists():
-            return Stack(Config(), home)
+            return _placed(Config(), place)
         path = default
     try:
         content = yaml.safe_load(path.read_text())
@@ -427,6 +435,13 @@ def load(path: Path | None) -> Stack:
         raise WeirError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise WeirError(f"{path}: {place}: {first['msg']}", hint="see stack/weir.example.yaml") from error
-    return Stack(config, home, path.absolute())
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise WeirError(f"{path}: {key}: {first['msg']}", hint="see stack/weir.example.yaml") from error
+    return _placed(config, place, path.absolute())
+
+
+def _placed(config: Config, home: Path, file: Path | None = None) -> Stack:
+    moved = {name: port for name, port in ports.chosen(home).items() if name in Ports.model_fields}
+    moved = {name: port for name, port in moved.items() if name not in config.ports.model_fields_set}
+    config.ports = config.ports.model_copy(update=moved)
+    return Stack(config, home, file)

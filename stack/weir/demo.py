@@ -1,7 +1,7 @@
 """`weir demo`: the whole path on one screen, with real packets where permitted.
 
-As root, a veth pair joins two network namespaces: an HTTP and a DNS server in one, clients in the other; the agent
-captures on the servers' end. Without root, the demo generates a capture and replays it, and prints a note.
+Where network namespaces may be made, a veth pair joins two: an HTTP and a DNS server in one, clients in the other; the agent
+captures on the servers' end. Elsewhere the demo generates a capture and replays it, and prints a note.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +21,12 @@ from rich.table import Table
 
 from weir import kafka, ledger, prefixes
 from weir.clickhouse import ClickHouse, connect
+from weir.commands import end_as_ctrl_c_does
 from weir.config import Agent, Stack
+from weir.demo_network import Namespaces, NoNamespacesError, Traffic, namespaces
 from weir.errors import WeirError
 from weir.services import agent, answers
-from weir.stack import bring_up, dashboard_url, enrol_here, superset_up, take_down
+from weir.stack import bring_up, dashboard_url, enrol_here, settle_ports, superset_up, take_down
 from weir.stages import Stages
 from weir.supervisor import MARK, Supervisor
 
@@ -43,111 +42,6 @@ OWN_NETWORKS = {
 }
 
 
-@dataclass(frozen=True)
-class Namespaces:
-    """Two network namespaces joined by a veth pair; the servers' end is `veth`."""
-
-    servers: str
-    clients: str
-    veth: str = "weir0"
-    server_addr: str = "198.18.0.1"
-    client_addr: str = "198.18.0.2"
-
-    def run(self, namespace: str, *command: str) -> None:
-        """Run a short command in a namespace."""
-        _check("ip", "netns", "exec", namespace, *command)
-
-    def packets(self) -> int:
-        """Packets that the servers' end of the veth received and sent, by its own counters."""
-        shown = subprocess.run(
-            ["ip", "-n", self.servers, "-j", "-s", "link", "show", self.veth], capture_output=True, check=True
-        )
-        stats = json.loads(shown.stdout)[0]["stats64"]
-        return int(stats["rx"]["packets"] + stats["tx"]["packets"])
-
-
-def _check(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise WeirError(f"{' '.join(command)}: {done.stderr.strip()}", status=1)
-
-
-@contextlib.contextmanager
-def namespaces() -> Iterator[Namespaces]:
-    """Create the namespaces, and remove them at the end."""
-    net = Namespaces(f"weir-servers-{os.getpid()}", f"weir-clients-{os.getpid()}")
-    try:
-        for name in (net.servers, net.clients):
-            _check("ip", "netns", "add", name)
-            # No router discovery: once the interfaces are up they are quiet until the clients begin.
-            net.run(name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0", "net.ipv6.conf.default.accept_ra=0")
-            net.run(name, "ip", "link", "set", "lo", "up")
-        _check(
-            "ip",
-            "-n",
-            net.servers,
-            "link",
-            "add",
-            net.veth,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "weir1",
-            "netns",
-            net.clients,
-        )
-        for name, device, four, six in (
-            (net.servers, net.veth, net.server_addr, "2001:db8::1"),
-            (net.clients, "weir1", net.client_addr, "2001:db8::2"),
-        ):
-            # A large segment would be one packet here and many on a wire.
-            net.run(name, "ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off")
-            _check("ip", "-n", name, "addr", "add", f"{four}/24", "dev", device)
-            _check("ip", "-n", name, "addr", "add", f"{six}/64", "dev", device, "nodad")
-            _check("ip", "-n", name, "link", "set", device, "up")
-        for last in range(10, 30):
-            _check("ip", "-n", net.clients, "addr", "add", f"198.18.0.{last}/24", "dev", "weir1")
-        yield net
-    finally:
-        for name in (net.servers, net.clients):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
-
-
-class Traffic:
-    """Servers in one namespace, clients in the other."""
-
-    def __init__(self, net: Namespaces, log: Path) -> None:
-        self.net = net
-        self.log = log.open("w")
-        self.servers = self._start(net.servers, "serve")
-        self.clients: subprocess.Popen[bytes] | None = None
-
-    def _start(self, namespace: str, *role: str) -> subprocess.Popen[bytes]:
-        command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "weir.demo_traffic", *role]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
-
-    def begin(self, seconds: int) -> None:
-        """Run clients for that many seconds."""
-        self.clients = self._start(self.net.clients, "ask", "--seconds", str(seconds))
-
-    def wait(self) -> None:
-        """Wait until the clients have finished."""
-        if self.clients and self.clients.wait():
-            raise WeirError("the demo's clients failed", hint=f"see {self.log.name}", status=1)
-
-    def stop(self) -> None:
-        """End servers and clients."""
-        for process in (self.clients, self.servers):
-            if process and process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(5)
-                if process.poll() is None:
-                    process.kill()
-        self.log.close()
-
-
 def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None, once: bool, seconds: int) -> int:
     """Run the demo; returns the exit status.
 
@@ -158,25 +52,23 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
         raise WeirError("--pcap and --iface exclude each other")
     if pcap and not pcap.is_file():
         raise WeirError(f"{pcap} is not a file")
-    root = os.geteuid() == 0
-    if iface and not root:
-        raise WeirError("capturing on an interface needs root", hint="try: sudo make demo IFACE=" + iface)
-    signal.signal(signal.SIGTERM, _interrupt)
+    if iface and not may_capture(stack):
+        raise WeirError(
+            f"no permission to capture on {iface}",
+            hint=f"try: sudo make demo IFACE={iface}\n      or:  sudo setcap cap_net_raw,cap_net_admin=ep '{stack.agent_binary}'",
+        )
+    supervisor = Supervisor(stack)
+    supervisor.refuse_if_up()
+    end_as_ctrl_c_does(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     os.environ[MARK] = str(stack.home)  # so that `weir down` also finds the demo's services
     begin = time.monotonic()
-    supervisor = Supervisor(stack)
-    if supervisor.running():
-        raise WeirError("this stack is already up", hint="'weir down' stops it")
     try:
         with contextlib.ExitStack() as stays:
-            live = root and not pcap
-            net = stays.enter_context(namespaces()) if live and not iface else None
-            if not live and not pcap:
-                console.print(
-                    "Not root: the demo cannot capture an interface, so it generates a capture and replays it."
-                )
-            service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
+            net = None if pcap or iface else _network(stack, console, stays)
+            live = bool(net or iface)
             with Stages(console) as stages:
+                settle_ports(stack, supervisor, stages)
+                service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
                 bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
                 new = enrol_here(stack, PROBE, site=SITE)
                 prefixes.apply(stack, OWN_NETWORKS)
@@ -196,14 +88,36 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
                 time.sleep(1)
             return 0
     except KeyboardInterrupt:
-        console.print()
+        console.print("\nStopping Weir; another Ctrl-C changes nothing.")
         return 0
     finally:
         take_down(stack, supervisor, console, [f"agent-{PROBE}"])
 
 
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+def _network(stack: Stack, console: Console, stays: contextlib.ExitStack) -> Namespaces | None:
+    """The demo's network, if this user may make one here."""
+    why = "this takes root"
+    if os.geteuid() == 0:
+        try:
+            return stays.enter_context(namespaces(stack))
+        except NoNamespacesError as error:
+            why = str(error)
+    console.print(
+        f"No live traffic, as no network namespace can be made ({why}): the demo generates a capture and replays it.",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return None
+
+
+def may_capture(stack: Stack) -> bool:
+    """Whether the agent may capture on an interface: run by root, or allowed to by its file."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        return b"security.capability" in os.listxattr(stack.agent_binary)  # type: ignore[comparison-overlap]
+    except OSError:
+        return False
 
 
 def _agent_config(stack: Stack, net: Namespaces | None, iface: str | None) -> Path:
@@ -245,7 +159,7 @@ def _capture(
         time.sleep(0.5)  # the topics' leaders are elected
     supervisor.start(service)
     supervisor.wait(service)
-    _wait_for_agent(stack)
+    _wait_for_agent(stack, supervisor)
     traffic = None
     if net:
         traffic = Traffic(net, stack.logs / "demo-traffic.log")
@@ -272,13 +186,21 @@ def _capture(
     return wire
 
 
-def _wait_for_agent(stack: Stack) -> None:
-    """Wait until the agent's metrics respond, which shows that it captures."""
+def _wait_for_agent(stack: Stack, supervisor: Supervisor) -> None:
+    """Wait until the agent itself runs and its metrics respond, which shows that it captures."""
+    name = f"agent-{PROBE}"
     for _ in range(60):
-        if answers(f"http://127.0.0.1:{stack.config.ports.agent_metrics}/metrics"):
+        state = supervisor.states().get(name)
+        if (
+            state
+            and state.word == "RUNNING"
+            and answers(f"http://127.0.0.1:{stack.config.ports.agent_metrics}/metrics")
+        ):
             return
         time.sleep(0.25)
-    raise WeirError("the agent did not start capturing", hint=f"see {stack.logs}/agent-{PROBE}.log", status=1)
+    log = stack.logs / f"{name}.log"
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    raise WeirError(f"the agent did not start capturing: {''.join(lines[-1:])}", hint=f"its log is {log}", status=1)
 
 
 def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:

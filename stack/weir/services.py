@@ -20,6 +20,7 @@ from weir import kafka
 from weir.clickhouse import connect
 from weir.config import Agent, Stack, octets
 from weir.errors import WeirError
+from weir.java import properties as java_properties
 
 #: Seconds after which Kafka asks a probe for its password again.
 REAUTHENTICATION_S = 8
@@ -83,9 +84,8 @@ def _kafka(stack: Stack) -> Service:
 
         issue(stack.certificates, [stack.probes_host])
         properties.write_text(
-            "\n".join(
-                f"{key}={value}"
-                for key, value in {
+            java_properties(
+                {
                     "process.roles": "broker,controller",
                     "node.id": 1,
                     "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.kafka_controller}",
@@ -102,9 +102,8 @@ def _kafka(stack: Stack) -> Service:
                     "group.initial.rebalance.delay.ms": 0,
                     "message.max.bytes": 8388608,
                     "num.recovery.threads.per.data.dir": 2,
-                }.items()
+                }
             )
-            + "\n"
         )
         if not (data / "meta.properties").exists():
             storage = [
@@ -185,7 +184,7 @@ def limit_probes(stack: Stack) -> None:
         return
     login = stack.run / "kafka-command.properties"
     properties = {"security.protocol": "SSL", **pem_files(stack, "command")}
-    login.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    login.write_text(java_properties(properties))
     change = (
         ["--add-config", f"producer_byte_rate={octets(rate)}"] if rate else ["--delete-config", "producer_byte_rate"]
     )
@@ -261,7 +260,7 @@ def _flink(stack: Stack) -> Service:
         scratch.mkdir(parents=True, exist_ok=True)
         if not stack.config.kafka.brokers:
             properties = {"security.protocol": "SSL", **pem_files(stack, "jobs")}
-            _own_jobs_login(stack).write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+            _own_jobs_login(stack).write_text(java_properties(properties))
 
     return Service(
         name="flink",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from weir import backup, credentials, kafka, savepoint
+from weir import backup, credentials, demo_network, kafka, memories, owners, ports, savepoint
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -46,6 +46,18 @@ def migrated(stack: Stack, stages: Stages, cluster: str) -> list[str]:
     return applied
 
 
+def settle_ports(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
+    """Exchange ports that other programs hold for free ones. Raises WeirError if the stack is up."""
+    supervisor.refuse_if_up()
+    supervisor.end_leftovers()
+    before = stack.config.ports
+    if moved := ports.choose(stack):
+        stages.begin("ports")
+        stages.done(
+            "ports", ", ".join(f"{name} {port} ({getattr(before, name)} is taken)" for name, port in moved.items())
+        )
+
+
 def bring_up(
     stack: Stack,
     supervisor: Supervisor,
@@ -57,8 +69,12 @@ def bring_up(
 
     `extra` are services that are declared but not started. Raises WeirError at the first failure.
     """
-    services = {service.name: service for service in all_services(stack)}
     stack.prepare()
+    settle_ports(stack, supervisor, stages)
+    if said := memories.settle(stack):
+        stages.begin("memory")
+        stages.done("memory", said)
+    services = {service.name: service for service in all_services(stack)}
     supervisor.launch([*services.values(), *(extra or [])])
     for name in ("kafka", "clickhouse", "superset"):
         if name in services:
@@ -126,6 +142,8 @@ def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: lis
     """Stop every process that this stack started, and no other."""
     with console.status("stopping: agents first, then the store, then the broker"):
         supervisor.shutdown(stop_order(stack, extra))
+    demo_network.remove_leftovers(stack)
+    owners.give_back(stack.home)
 
 
 def enrol(

@@ -16,7 +16,8 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class Stages:
     """A list of stages, each waiting, running, done or failed, with its duration in seconds.
 
-    Use it as a context manager; leaving it by an exception marks the running stages as failed.
+    Use it as a context manager; leaving it by an exception marks the running stages as failed, or as stopped if the user
+    ended the command.
     """
 
     def __init__(self, console: Console) -> None:
@@ -35,7 +36,7 @@ class Stages:
         if kind is not None:
             for name, row in self.rows.items():
                 if row[0] == "running":
-                    self._finish(name, "failed", "")
+                    self._finish(name, "stopped" if kind is KeyboardInterrupt else "failed", "")
         if self.live:
             self.live.stop()
 
@@ -57,7 +58,7 @@ class Stages:
         assert isinstance(begin, float)
         row[0], row[2], row[3] = state, time.monotonic() - begin, note or row[3]
         if not self.live:
-            mark = {"done": "ok", "failed": "FAILED"}[state]
+            mark = {"done": "ok", "failed": "FAILED", "stopped": "stop"}[state]
             self.console.print(f"  {mark:6} {name:34} {row[2]:6.1f} s  {row[3]}", highlight=False, soft_wrap=True)
 
     def __rich__(self) -> Table:
@@ -69,6 +70,7 @@ class Stages:
                 "running": Text(_FRAMES[int(now * 8) % 10], "cyan"),
                 "done": Text("✔", "green"),
                 "failed": Text("✘", "red"),
+                "stopped": Text("■", "yellow"),
             }[str(state)]
             took = now - begin if state == "running" else seconds
             table.add_row(" ", mark, Text(name), Text(f"{took:6.1f} s", "dim"), Text(str(note), "dim"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.ports import is_free
 from weir.services import Service
 
 MARK = "WEIR_INSTANCE"
@@ -35,12 +35,15 @@ _STOP_S = 30
 
 @dataclass(frozen=True)
 class State:
-    """State of a process: supervisord's state name, pid, start time (s), memory (octets)."""
+    """State of a process: supervisord's state name, pid, start time (s), memory (octets); whether a signal ended it that it
+    cannot refuse.
+    """
 
     word: str
     pid: int
     started: float
     memory: int
+    killed: bool = False
 
     @property
     def runs(self) -> bool:
@@ -61,11 +64,13 @@ class Supervisor:
         self.configuration = stack.run / "supervisord.conf"
         # A Unix socket's path may have at most 107 octets; a deep home would exceed that.
         self.socket = stack.run / "supervisor.sock"
-        if len(str(self.socket)) > 100:
+        if len(os.fsencode(self.socket)) > 100:
             raise WeirError(
                 f"the path of {stack.home} is too long for a Unix socket",
                 hint="set WEIR_HOME to a shorter one",
             )
+        if unusable := {'"', "\n", ";"} & {*str(stack.home)}:
+            raise WeirError(f"supervisord cannot run a stack in a path with {sorted(unusable)[0]!r}: {stack.home}")
 
     # ---- talking to it ----
 
@@ -80,6 +85,11 @@ class Supervisor:
         except (OSError, xmlrpc.client.Error):
             return False
 
+    def refuse_if_up(self) -> None:
+        """Raise WeirError if the stack runs."""
+        if self.running():
+            raise WeirError("this stack is already up", hint="'weir status' shows it, 'weir down' stops it")
+
     def states(self) -> dict[str, State]:
         """Every process by name; empty if nothing runs."""
         try:
@@ -87,20 +97,23 @@ class Supervisor:
         except (OSError, xmlrpc.client.Error):
             return {}
         return {
-            info["name"]: State(info["statename"], info["pid"], info["start"], _memory(info["pid"])) for info in infos
+            # supervisord's words for a process that did not end by itself; it has no number for it.
+            info["name"]: State(
+                info["statename"], info["pid"], info["start"], _memory(info["pid"]), info.get("exitstatus") == -1
+            )
+            for info in infos
         }
 
     # ---- starting ----
 
     def launch(self, services: list[Service]) -> None:
         """Start supervisord with these services declared and none of them running."""
-        if self.running():
-            raise WeirError("this stack is already up", hint="'weir status' shows it, 'weir down' stops it")
+        self.refuse_if_up()
         self.end_leftovers()
         for service in services:
             if not service.needs.exists():
                 raise WeirError(f"{service.name}: {service.needs} does not exist", hint="run 'make build' first")
-            if service.port and not _free(service.port):
+            if service.port and not is_free(service.port):
                 raise WeirError(
                     f"port {service.port} for {service.name} is taken by another program",
                     hint=f"set another port in {self.stack.home}/weir.yaml (see stack/weir.example.yaml)",
@@ -123,23 +136,24 @@ class Supervisor:
         return os.environ | {MARK: str(self.stack.home), "PYTHONWARNINGS": "ignore"}
 
     def _write(self, services: list[Service]) -> None:
-        logs = self.stack.logs
+        logs, run = _escape(str(self.stack.logs)), _escape(str(self.stack.run))
         parts = [
-            f"[unix_http_server]\nfile={self.socket}\nchmod=0700",
+            f"[unix_http_server]\nfile={_escape(str(self.socket))}\nchmod=0700",
             f"[supervisord]\nlogfile={logs}/supervisor.log\nlogfile_maxbytes=5MB\nlogfile_backups=1\n"
-            f"pidfile={self.stack.run}/supervisord.pid\nchildlogdir={logs}\nminfds=4096\numask=077",
+            f"pidfile={run}/supervisord.pid\nchildlogdir={logs}\nminfds=4096\numask=077",
             "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface",
         ]
         for service in services:
             environment = ",".join(f'{key}="{_escape(value)}"' for key, value in service.environment.items())
             parts.append(
                 f"[program:{service.name}]\ncommand={_escape(shlex.join(service.command))}\n"
-                f"directory={self.stack.run}\nenvironment={environment}\nautostart=false\n"
+                f"directory={run}\nenvironment={environment}\nautostart=false\n"
                 f"autorestart={'unexpected' if service.ends else 'true'}\n"
                 f"startsecs=2\nstartretries=100\nstopwaitsecs={_STOP_S}\nstopasgroup=true\nkillasgroup=true\n"
-                f"redirect_stderr=true\nstdout_logfile={logs}/{service.name}.log\n"
+                f"redirect_stderr=true\nstdout_logfile={_escape(logs)}/{service.name}.log\n"
                 "stdout_logfile_maxbytes=20MB\nstdout_logfile_backups=2"
             )
+        # supervisord expands the names of its children's logs twice.
         descriptor = os.open(self.configuration, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds passwords
         with os.fdopen(descriptor, "w") as file:
             file.write("\n\n".join(parts) + "\n")
@@ -170,9 +184,14 @@ class Supervisor:
                 or state.word in ("FATAL", "EXITED", "STOPPED")
                 or (state.word == "BACKOFF" and time.monotonic() - begin > 15)
             ):
+                why = (
+                    "the system killed it, most likely for memory"
+                    if state and state.killed
+                    else self._last_line(service)
+                )
                 raise WeirError(
-                    f"{service.name} ended during its start: {self._last_line(service)}",
-                    hint=self._log_of(service),
+                    f"{service.name} ended during its start: {why}",
+                    hint=self._log_of(service) + ("; 'weir doctor' shows the memory" if state and state.killed else ""),
                     status=1,
                 )
             if time.monotonic() - begin > service.start_seconds:
@@ -265,16 +284,6 @@ def _quietly(action: Callable[[], None]) -> None:
 def _escape(text: str) -> str:
     """A value quoted for supervisord's configuration; our values hold no double quotes."""
     return text.replace("%", "%%")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _memory(pid: int) -> int:

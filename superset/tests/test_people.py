@@ -165,11 +165,16 @@ def test_a_client_cannot_give_itself_another_address(here: tuple[str, Path]) -> 
     url, home = here
     assert command(home, "user", "add", "forged", "--role", "viewer").returncode == 0
     addresses = (f"203.0.113.{number}" for number in itertools.count())
-    guessing = lambda: {"X-Forwarded-For": next(addresses), "X-Weir-Proxy": "guessed"}  # noqa: E731
+
+    def guessing() -> dict[str, str]:
+        return {"X-Forwarded-For": next(addresses), "X-Weir-Proxy": "guessed"}
+
+    def behind() -> dict[str, str]:
+        return _through(f"{next(addresses)}, 198.51.100.20")
+
     _until_refused(lambda: _try(Person(url, headers=guessing()), "forged", "wrong"), passes=5)
     _guess(home, "forged", "127.0.0.1")
     assert _try(Person(url, headers={"X-Forwarded-For": next(addresses)}), "forged", "p").status_code == 429
-    behind = lambda: _through(f"{next(addresses)}, 198.51.100.20")  # noqa: E731
     _until_refused(lambda: _try(Person(url, headers=behind()), "forged", "wrong"), passes=5)
     _guess(home, "forged", "198.51.100.20")
     assert _try(Person(url, headers=behind()), "forged", "p").status_code == 429

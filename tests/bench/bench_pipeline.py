@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import AGENT, BENCH, BUILT, RunningStack, run
-from weir.demo import Traffic, namespaces
+from weir.demo_network import Traffic, namespaces
 
 SERVICES = ["kafka", "flink", "clickhouse"]
 #: Without a new row for this long, s, a run has failed.
@@ -123,7 +123,7 @@ def latency(stack: RunningStack, seconds: int) -> dict[str, Any]:
     """
     stack.enrol("latency")
     delays: list[float] = []
-    with namespaces() as net, tempfile.TemporaryDirectory() as folder:
+    with namespaces(stack.stack) as net, tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "agent.toml"
         config.write_text(
             f'probe = "latency"\ninterval = "10s"\nworkers = 1\nstate_dir = "{folder}"\n'

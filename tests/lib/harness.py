@@ -131,22 +131,24 @@ class Done:
 class RunningStack:
     """`weir up --detach` in a folder of its own; a context manager that stops it again.
 
-    With `home` it attaches to the stack that already runs there. A stack `as_shipped` runs as a user's does; any other
-    has less memory, and a `java` that starts quickly.
+    With `home` it attaches to the stack that already runs there; a new one is in a folder that is called `named`. A stack
+    `as_shipped` runs as a user's does; any other has less memory, and a `java` that starts quickly.
     """
 
     def __init__(
         self,
         *,
         home: Path | None = None,
+        named: str = "",
         as_shipped: bool = False,
         superset: bool = False,
         proxied_clickhouse: bool = False,
         **flink: Any,
     ) -> None:
         # A private folder: Unix sockets need a short path, and another pytest session deletes pytest's folders.
-        self.home = home or Path(tempfile.mkdtemp(prefix="weir-", dir=os.environ.get(FOLDER)))
+        self.home = home or Path(tempfile.mkdtemp(prefix="weir-", dir=os.environ.get(FOLDER))) / named
         if home is None:
+            self.home.mkdir(exist_ok=True)
             self._configure(superset, proxied_clickhouse, flink if as_shipped else {"heap": "900m", **flink})
         self.environment = os.environ | {"WEIR_HOME": str(self.home)} | ENVIRONMENT
         if not as_shipped:

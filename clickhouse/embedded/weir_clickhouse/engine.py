@@ -14,6 +14,7 @@ import select
 import socket
 import sys
 import threading
+import urllib.parse
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -156,7 +157,8 @@ class Engine:
         logs = self.directory / "engine/data/system"
         if (logs / "query_log").is_dir() and not (logs / STATEMENT_LOG).exists():
             (logs / "query_log").rename(logs / STATEMENT_LOG)
-        self._url = f"{self.directory / 'engine'}?config-file={self._front / 'config.xml'}"
+        # The engine takes what follows the question mark apart, and decodes it.
+        self._url = f"{self.directory / 'engine'}?config-file={urllib.parse.quote(str(self._front / 'config.xml'))}"
         try:
             self._keep = Connection(self._url)
             admin = next((role for role in self._access.roles.values() if role.is_admin), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -33,9 +34,14 @@ def end_as_ctrl_c_does(*signals: signal.Signals) -> None:
     """Let these signals end the command as Ctrl-C does, so that it cleans up. Further ones then change nothing; a signal that
     the command was started to ignore, as by nohup, is ignored."""
 
-    def interrupt(_number: int, _frame: object) -> None:
+    def interrupt(number: int, _frame: object) -> None:
         for one in signals:
             signal.signal(one, lambda *_: None)
+        if number == signal.SIGHUP:
+            # The terminal may have gone: what cleaning up prints must not fail.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for stream in (1, 2):
+                os.dup2(nowhere, stream)
         raise KeyboardInterrupt
 
     for one in signals:

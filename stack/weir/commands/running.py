@@ -37,12 +37,11 @@ def up(
     stack = configured()
     supervisor = Supervisor(stack)
     begin = time.monotonic()
-    end_as_ctrl_c_does(signal.SIGTERM)
+    end_as_ctrl_c_does(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     started = False
     try:
         with Stages(console) as stages:
-            if supervisor.running():
-                raise WeirError("this stack is already up", hint="'weir status' shows it, 'weir down' stops it")
+            supervisor.refuse_if_up()
             started = True
             bring_up(stack, supervisor, stages)
         where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
@@ -54,7 +53,7 @@ def up(
             time.sleep(1)
         started = False
     except KeyboardInterrupt:
-        console.print()
+        console.print("\nStopping Weir; another Ctrl-C changes nothing.")
     except WeirError:
         if started:
             take_down(stack, supervisor, console)

@@ -2,7 +2,6 @@ package io.weir.jobs;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -68,7 +67,7 @@ final class Checkpoints {
 
   /** The directory that {@code text}, a path or a file: URI, names. */
   static Path local(String text) {
-    return text.startsWith("file:") ? Path.of(URI.create(text).getPath()) : Path.of(text);
+    return Path.of(new org.apache.flink.core.fs.Path(text).getPath());
   }
 
   private static boolean complete(Path path, Pattern... names) {

@@ -168,7 +168,7 @@ public final class SavedState {
         new DataInputStream(
             new BufferedInputStream(Files.newInputStream(folder.resolve(METADATA))))) {
       return Checkpoints.loadCheckpointMetadata(
-          in, SavedState.class.getClassLoader(), folder.toUri().toString());
+          in, SavedState.class.getClassLoader(), Options.uri(folder));
     }
   }
 

@@ -163,7 +163,7 @@ public final class WeirJobs {
     }
     LOG.info("state: {}", state.map(Path::toString).orElse("none"));
     if (state.isPresent()) {
-      configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, state.get().toUri().toString());
+      configuration.set(StateRecoveryOptions.SAVEPOINT_PATH, Options.uri(state.get()));
       // A job left out by --jobs leaves its state behind.
       configuration.set(StateRecoveryOptions.SAVEPOINT_IGNORE_UNCLAIMED_STATE, true);
     }

@@ -327,12 +327,17 @@ public final class Options {
     return new Options(values, environment, all);
   }
 
-  /** {@code path} as a URI: Flink takes a bare path for one of its default file system. */
+  /** {@code path} as Flink writes one: it takes a bare path for one of its default file system. */
   public static String uri(String path) {
     if (path.matches("[a-z][a-z0-9+.-]+:.*")) {
       return path.replaceAll("/+$", "");
     }
-    return Path.of(path).toAbsolutePath().normalize().toUri().toString().replaceAll("/+$", "");
+    return uri(Path.of(path));
+  }
+
+  /** The same of a local path. Flink does not decode: {@code a%20b} would be another folder. */
+  public static String uri(Path path) {
+    return "file://" + path.toAbsolutePath().normalize();
   }
 
   private static List<Job> jobs(String text, List<Job> all) throws BadOption {

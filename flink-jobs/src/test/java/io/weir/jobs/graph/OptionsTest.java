@@ -10,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.util.InstantiationUtil;
 import org.junit.jupiter.api.Test;
@@ -73,5 +74,14 @@ class OptionsTest {
   @Test
   void withoutADirectoryThereIsNoStart() {
     assertThrows(Options.BadOption.class, () -> Options.parse(new String[0], Map.of(), Jobs.ALL));
+  }
+
+  @Test
+  void flinkFindsTheFolderThatWasNamedWhateverItsCharacters() {
+    for (String path : List.of("/x/my weir ø/weir", "/x/100%25", "/x/a+b#c?d")) {
+      assertEquals(path, new org.apache.flink.core.fs.Path(Options.uri(path)).getPath());
+      assertEquals(path, new org.apache.flink.core.fs.Path(Options.uri(path + "/")).getPath());
+    }
+    assertEquals("s3://bucket/folder", Options.uri("s3://bucket/folder/"));
   }
 }
