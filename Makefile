@@ -33,8 +33,8 @@ CLASSES := .weir/java/flink.jsa
 
 ## The two commands ---------------------------------------------------------------------------------------------------
 
-demo: build ## The whole path with live traffic, on one screen (PCAP=file, IFACE=eth0, ONCE=1)
-	$(WEIR) demo $(if $(PCAP),--pcap '$(PCAP)') $(if $(IFACE),--iface '$(IFACE)') $(if $(ONCE),--once)
+demo: may-capture build ## The whole path with live traffic, on one screen (PCAP=file, IFACE=eth0, ONCE=1, NAME=another stack)
+	$(WEIR) $(if $(NAME),--name '$(NAME)') demo $(if $(PCAP),--pcap '$(PCAP)') $(if $(IFACE),--iface '$(IFACE)') $(if $(ONCE),--once)
 
 # Listing the parts' names requires no build.
 ifeq ($(PART),list)
@@ -56,6 +56,12 @@ endif
 # An unknown part name is an error before anything is installed.
 named-%:
 	@$(if $(PART),python3 tests/run.py $* --part '$(PART)' --find)
+
+# Said before anything is built.
+may-capture:
+	@[ -z '$(IFACE)' ] || [ "$$(id -u)" = 0 ] || getcap $(AGENT) 2>/dev/null | grep -q net_raw || { \
+	  echo "capturing on $(IFACE) takes root: sudo make demo IFACE=$(IFACE)"; \
+	  echo "or, once: make build && sudo setcap cap_net_raw,cap_net_admin=ep $(AGENT)"; exit 2; }
 
 ## Building -----------------------------------------------------------------------------------------------------------
 
@@ -272,6 +278,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: uninstall demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: may-capture uninstall demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

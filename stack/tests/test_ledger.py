@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import collections
+import io
 import re
+from typing import Any
+from unittest import mock
 
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from weir import ledger
+from weir.cli import app
+from weir.commands import asking
 from weir.config import CHECKOUT
+from weir.errors import WeirError
 from weir.ledger import _TAKEN, _of_exporters
 
 
@@ -43,3 +55,22 @@ def test_the_view_of_exporters_names_the_same_causes() -> None:
         r"\[([^\]]+)\] AS nothing_missing", (CHECKOUT / "clickhouse/views/v_exporters.sql").read_text()
     )
     assert {name.strip(" '") for name in named.split(",")} == set(_TAKEN)
+
+
+def test_a_probe_that_nobody_knows_is_an_error_with_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = mock.Mock()
+    store.rows.side_effect = lambda sql: [{"probe": "border"}, {"probe": "campus"}] if "UNION" in sql else []
+    monkeypatch.setattr(asking, "connect", lambda *_: store)
+    done = CliRunner().invoke(app, ["ledger", "--probe", "bordre"])
+    assert isinstance(done.exception, WeirError)
+    assert (str(done.exception), done.exception.hint) == ("no probe is named 'bordre'", "known: border")
+
+
+def test_the_sentence_that_matters_comes_last() -> None:
+    row: dict[str, Any] = collections.defaultdict(int, dict.fromkeys(ledger.totals([]), 0))
+    row |= {column: {} for column, _, _ in ledger._EXPORTERS} | {"not_metered": {}}
+    row |= {"time": "2026-11-22T12:00:00Z", "probe": "border", "state": "missing"}
+    shown = io.StringIO()
+    assert not ledger.show(Console(file=shown, width=200), [row] * 40)
+    last = shown.getvalue().strip().splitlines()[-1]
+    assert last.startswith("lost 0 packets, dropped 0: 1 of 1 probes (border);")

@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from weir import demo_network, java, owners, ports
-from weir.config import Config, Ports, Stack, load
-from weir.errors import WeirError
+from weir.config import Config, Ports, Stack, home, load, use_name
+from weir.errors import WeirError, as_typed
 from weir.stages import Stages
 from weir.supervisor import Supervisor
 
@@ -150,3 +150,22 @@ def test_a_home_that_supervisord_cannot_name_is_refused(tmp_path: Path) -> None:
         Supervisor(Stack(Config(), tmp_path / "a;b"))
     with pytest.raises(WeirError, match="too long"):
         Supervisor(Stack(Config(), Path("/" + "ø" * 50)))
+
+
+def test_commands_in_hints_can_be_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(Path(__file__).parents[2])
+    hint = "'weir down' stops it; logs in /x/weir up.log; run weir-probe; weir probe add x"
+    typed = "'stack/bin/weir down' stops it; logs in /x/weir up.log; run weir-probe; stack/bin/weir probe add x"
+    assert as_typed(hint) == typed
+    (tmp_path / "weir").write_text("#!/bin/sh\n")
+    (tmp_path / "weir").chmod(0o755)
+    assert as_typed(hint) == hint
+
+
+def test_a_stack_beside_the_first_one_has_a_home_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_HOME", "/nowhere")
+    use_name("lab")
+    assert home().parts[-3:] == (".weir", "stacks", "lab")
+    with pytest.raises(WeirError, match="cannot name a stack"):
+        use_name("../lab")

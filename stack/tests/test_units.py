@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import ipaddress
+import struct
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from weir import config, forget, kafka, ledger
+from weir import config, demo_sites, forget, frames, kafka, ledger
 from weir.demo_traffic import write_capture
 from weir.errors import WeirError
 from weir.schema import files
@@ -212,3 +215,41 @@ def test_what_can_be_forgotten(text: str, shown: str) -> None:
 def test_what_cannot_be_forgotten(text: str) -> None:
     with pytest.raises(WeirError):
         forget.network(text)
+
+
+def test_the_made_sites_are_the_same_each_time_and_go_on_where_they_ended(tmp_path: Path) -> None:
+    whole, first, rest = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    demo_sites.stream("oslo", 1_790_000_000, whole, 1_790_000_060)
+    kept = tmp_path / "second"
+    demo_sites.stream("oslo", 1_790_000_000, first, 1_790_000_030, kept)
+    assert kept.read_text() == "1790000030"
+    demo_sites.stream("oslo", int(kept.read_text()), rest, 1_790_000_060)
+    assert whole.getvalue().startswith(first.getvalue())
+    header = len(frames.FILE_HEADER)
+    # Conversations that begin before an end lose what comes after it.
+    assert rest.getvalue()[header:][:16] in whole.getvalue()
+    moments = [at for at, _ in packets_of(whole.getvalue()[header:])]
+    assert moments == sorted(moments)
+    assert 1_000 < len(moments) < 60_000
+
+
+def packets_of(content: bytes) -> Iterator[tuple[float, int]]:
+    """Times and lengths of a capture's packets."""
+    at = 0
+    while at < len(content):
+        seconds, micros, length, _ = struct.unpack_from("<IIII", content, at)
+        yield seconds + micros / 1e6, length
+        at += 16 + length
+
+
+def test_every_made_site_has_networks_and_every_network_a_place(tmp_path: Path) -> None:
+    declared = {ipaddress.ip_network(prefix): one.site for prefix, one in demo_sites.own_networks().items()}
+    assert {*declared.values()} == {*demo_sites.SITES.values()}
+    for probe, site in demo_sites.SITES.items():
+        own = [network for network, where in declared.items() if where == site]
+        for at in range(1_790_000_000, 1_790_000_020):
+            for _, frame in demo_sites.second(probe, at):
+                ends = [frame[26:30], frame[30:34]] if frame[12] == 8 else [frame[22:38], frame[38:54]]
+                assert sum(any(ipaddress.ip_address(end) in network for network in own) for end in ends) == 1
+    for file in demo_sites.write_databases(tmp_path):
+        assert "synthetic" in file.name

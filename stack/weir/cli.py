@@ -24,7 +24,7 @@ from weir.commands import (
     showing,
     storage,
 )
-from weir.config import home
+from weir.config import home, use_name
 from weir.errors import WeirError
 
 app = typer.Typer(
@@ -53,11 +53,16 @@ def _global(
     config_file: Annotated[
         Path | None, typer.Option("--config", help="Configuration; default: $WEIR_HOME/weir.yaml.")
     ] = None,
+    name: Annotated[
+        str, typer.Option(help="Another stack beside the first one, in .weir/stacks/NAME.", metavar="NAME")
+    ] = "",
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     commands.use(config_file)
+    if name:
+        use_name(name)
 
 
 for command in (

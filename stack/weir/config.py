@@ -410,6 +410,13 @@ class Stack:
         return f"http://127.0.0.1:{self.config.ports.flink}"
 
 
+def use_name(name: str) -> None:
+    """Let `home` be that of another stack of this checkout. Raises WeirError."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,30}", name):
+        raise WeirError(f"'{name}' cannot name a stack", hint="use at most 31 of a-z, 0-9 and -")
+    os.environ["WEIR_HOME"] = str(CHECKOUT / ".weir/stacks" / name)
+
+
 def home() -> Path:
     """The folder of the stack."""
     return Path(os.environ.get("WEIR_HOME", CHECKOUT / ".weir")).absolute()

@@ -1,7 +1,8 @@
 """`weir demo`: the whole path on one screen, with real packets where permitted.
 
 Where network namespaces may be made, a veth pair joins two: an HTTP and a DNS server in one, clients in the other; the agent
-captures on the servers' end. Elsewhere the demo generates a capture and replays it, and prints a note.
+captures on the servers' end. Elsewhere the demo generates a capture and replays it, and prints a note. Beside it, three sites of a
+nation that does not exist send a trickle of made traffic as long as the demo runs, so that every page has something to show.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,13 +22,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weir import kafka, ledger, prefixes
+from weir import demo_sites, kafka, ledger, prefixes
 from weir.clickhouse import ClickHouse, connect
 from weir.commands import end_as_ctrl_c_does
 from weir.config import Agent, Stack
 from weir.demo_network import Namespaces, NoNamespacesError, Traffic, namespaces
 from weir.errors import WeirError
-from weir.services import agent, answers
+from weir.services import Service, agent, answers
 from weir.stack import bring_up, dashboard_url, enrol_here, settle_ports, superset_up, take_down
 from weir.stages import Stages
 from weir.supervisor import MARK, Supervisor
@@ -66,21 +69,30 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
         with contextlib.ExitStack() as stays:
             net = None if pcap or iface else _network(stack, console, stays)
             live = bool(net or iface)
+            # Whoever brings traffic sees that alone.
+            sites = [] if pcap or iface else [_site(stack, probe) for probe in demo_sites.SITES]
+            if sites and not stack.config.flink.as_database and not stack.config.flink.country_database:
+                stack.prepare()
+                systems, countries = demo_sites.write_databases(stack.run)
+                stack.config.flink.as_database, stack.config.flink.country_database = str(systems), str(countries)
             with Stages(console) as stages:
                 settle_ports(stack, supervisor, stages)
                 service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
-                bring_up(stack, supervisor, stages, [service] if service else [], wait_for_superset=False)
+                bring_up(stack, supervisor, stages, [*([service] if service else []), *sites], wait_for_superset=False)
                 new = enrol_here(stack, PROBE, site=SITE)
-                prefixes.apply(stack, OWN_NETWORKS)
+                prefixes.apply(stack, OWN_NETWORKS | (demo_sites.own_networks() if sites else {}))
                 start = int(time.time())
                 wire = None
                 if service:
                     wire = _capture(stack, supervisor, stages, stays, service, net, iface, seconds, bool(new))
                 else:
                     _replay(stack, stages, pcap)
+                # Not before: what they send at once takes time from the live capture.
+                _begin(stack, supervisor, stages, sites)
                 superset_up(stack, supervisor, stages)
                 rows = _settle(stack, stages, start if live else None, int(time.time()) - 10 if iface else None)
             good = _report(stack, console, rows, wire, live, time.monotonic() - begin)
+            _tour(stack, console, bool(sites))
             if once:
                 return 0 if good else 1
             console.print("Weir stays up until Ctrl-C.")
@@ -91,7 +103,35 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
         console.print("\nStopping Weir; another Ctrl-C changes nothing.")
         return 0
     finally:
-        take_down(stack, supervisor, console, [f"agent-{PROBE}"])
+        take_down(stack, supervisor, console, [f"agent-{PROBE}", *(f"site-{probe}" for probe in demo_sites.SITES)])
+
+
+def _site(stack: Stack, probe: str) -> Service:
+    """A made site: its traffic goes through the agent like a capture."""
+    kept = stack.run / f"site-{probe}.second"
+    made = [sys.executable, "-m", "weir.demo_sites", probe, "--kept", str(kept)]
+    read = [str(stack.agent_binary), "read", "-", "--keep-time", "--to", "kafka", "--probe", probe]
+    read += ["--credentials", str(stack.kept_credentials(probe))]
+    return Service(
+        name=f"site-{probe}",
+        command=["bash", "-c", f"{shlex.join(made)} | {shlex.join(read)}"],
+        environment={"PYTHONPATH": str(stack.checkout / "stack")},
+        port=0,
+        healthy=lambda: True,
+        needs=stack.agent_binary,
+    )
+
+
+def _begin(stack: Stack, supervisor: Supervisor, stages: Stages, sites: list[Service]) -> None:
+    """Start the made sites, with their last quarter of an hour."""
+    if sites:
+        stages.begin("three made sites")
+        for (probe, site), service in zip(demo_sites.SITES.items(), sites, strict=True):
+            enrol_here(stack, probe, site=site)
+            supervisor.start(service)
+        stages.done(
+            "three made sites", f"{', '.join(demo_sites.SITES.values())}: their last 15 minutes, then a trickle"
+        )
 
 
 def _network(stack: Stack, console: Console, stays: contextlib.ExitStack) -> Namespaces | None:
@@ -257,7 +297,10 @@ def _settle(stack: Stack, stages: Stages, since: int | None, until: int | None) 
         stored = ledger.totals(rows)["stored_packets"] if rows else 0
         stages.note(what, f"{stored:,} packets")
         settled = (
-            rows and rows == before and not any(row["lost_packets"] for row in rows) and not kafka.lag(stack.brokers)
+            rows
+            and rows == before
+            and not any(row["lost_packets"] for row in rows)
+            and not kafka.lag(stack.brokers, probe=PROBE)
         )
         steady = steady + 1 if settled else 0
         if steady >= 6:
@@ -325,6 +368,30 @@ def _report(
     where = f"Dashboard: {dashboard_url(stack)}   " if stack.config.superset.enabled else ""
     console.print(f"\n{where}(to here: {took:.0f} s)", highlight=False, soft_wrap=True)
     return all(good for _, good, _ in checks)
+
+
+def _tour(stack: Stack, console: Console, sites: bool) -> None:
+    """What to look at, in which order, with what login."""
+    if not stack.config.superset.enabled:
+        return
+    pages = {
+        "talkers": "who sends most, every 30 s",
+        "nation": "the whole nation: applications, AS, countries, and where traffic goes",
+        "threats": "scans, floods and worms"
+        + ("; a school scans in minutes 3 and 4 of each quarter of an hour" if sites else ""),
+        "customer": "one customer's own page" + (": choose Fjord University" if sites else ""),
+        "investigate": "one address, over years" + (": try 198.19.8.77, who scans" if sites else ""),
+        "filters": "counts by your own expressions",
+        "fleet": "the probes, and whether every packet is accounted for",
+    }
+    base = f"{stack.superset_url}/superset/dashboard"
+    console.print("\nLook at these, in this order; reading takes no login:", highlight=False)
+    for name, what in pages.items():
+        console.print(f"  {base}/{name}/  {what}", highlight=False, soft_wrap=True)
+    secret = os.path.relpath(stack.secret_file("superset-admin"))
+    console.print(f"To change them, log in as admin; the password is in {secret}.", highlight=False, soft_wrap=True)
+    if sites:
+        console.print("The three sites, their AS and their countries are made up.", highlight=False)
 
 
 def _end(addr: str, port: int) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import socket
-import struct
 import subprocess
 import threading
 import time
@@ -19,6 +18,8 @@ from typing import Annotated
 import typer
 from dnslib import QTYPE, RR, A, DNSRecord
 from dnslib.server import BaseResolver, DNSServer
+
+from weir.frames import TCP, UDP, ethernet, tcp, udp, write
 
 app = typer.Typer(add_completion=False)
 NAMES = ["www.example.net", "mail.example.net", "cdn.example.org", "api.example.com", "time.example.org"]
@@ -111,39 +112,15 @@ def write_capture(path: Path, packets: int = 20_000, seconds: int = 60) -> int:
     for number, moment in enumerate(moments):
         client, port = f"198.18.0.{10 + number % 20}", 20_000 + number % 40_000
         if number % 3 == 0:
-            events.append((moment, _frame(client, "198.18.0.1", 17, struct.pack("!HHHH", port, 53, 40, 0) + bytes(32))))
-            events.append(
-                (moment + 0.002, _frame("198.18.0.1", client, 17, struct.pack("!HHHH", 53, port, 56, 0) + bytes(48)))
-            )
+            events.append((moment, ethernet(client, "198.18.0.1", UDP, udp(port, 53, bytes(32)))))
+            events.append((moment + 0.002, ethernet("198.18.0.1", client, UDP, udp(53, port, bytes(48)))))
         turns = [(True, 0x02, 0), (False, 0x12, 0), (True, 0x10, 0), (True, 0x18, 120)]
         turns += [(False, 0x10, 1460)] * chance.randint(3, 30) + [(True, 0x11, 0), (False, 0x11, 0), (True, 0x10, 0)]
         for step, (forward, flags, size) in enumerate(turns):
             ends = (client, "198.18.0.1", port, 80) if forward else ("198.18.0.1", client, 80, port)
-            segment = struct.pack("!HHIIBBHHH", ends[2], ends[3], step, step, 0x50, flags, 65535, 0, 0) + bytes(size)
-            events.append((moment + 0.003 + step * 0.001, _frame(ends[0], ends[1], 6, segment)))
-    events.sort()
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for moment, frame in events:
-            file.write(struct.pack("<IIII", int(moment), int(moment % 1 * 1e6), len(frame), len(frame)) + frame)
-    return len(events)
-
-
-def _frame(source: str, destination: str, protocol: int, payload: bytes) -> bytes:
-    header = struct.pack(
-        "!BBHHHBBH4s4s",
-        0x45,
-        0,
-        20 + len(payload),
-        0,
-        0x4000,
-        64,
-        protocol,
-        0,
-        socket.inet_aton(source),
-        socket.inet_aton(destination),
-    )
-    return bytes.fromhex("020000000001020000000002") + b"\x08\x00" + header + payload
+            segment = tcp(ends[2], ends[3], flags, bytes(size), (step, step))
+            events.append((moment + 0.003 + step * 0.001, ethernet(ends[0], ends[1], TCP, segment)))
+    return write(path, events)
 
 
 if __name__ == "__main__":

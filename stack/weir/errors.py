@@ -1,6 +1,27 @@
 """Errors that the command reports in one line."""
 
+import difflib
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
 import typer
+
+_HERE = Path(__file__).resolve().parents[1] / "bin/weir"
+
+
+def as_typed(text: str) -> str:
+    """A text with its commands `weir …` as they must be typed: by their path if `weir` is not on the PATH."""
+    return text if shutil.which("weir") else re.sub(r"(?<![\w./-])weir (?=[a-z])", f"{os.path.relpath(_HERE)} ", text)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to tell somebody who mistyped a name: the known ones like it, or all if they are few."""
+    names = sorted({*known})
+    like = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or (names if len(names) <= 5 else [])
+    return f"known: {', '.join(like)}" if like else ""
 
 
 class WeirError(Exception):
@@ -18,4 +39,4 @@ class WeirError(Exception):
         """Print the error and its hint for the user."""
         typer.echo(f"weir: {self}", err=True)
         if self.hint:
-            typer.echo(f"      {self.hint}", err=True)
+            typer.echo(f"      {as_typed(self.hint)}", err=True)

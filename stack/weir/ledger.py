@@ -183,6 +183,12 @@ def _of_exporters(rows: list[dict[str, Any]]) -> list[Finding]:
     return found
 
 
+def probes(clickhouse: ClickHouse) -> list[str]:
+    """Names of the probes that are enrolled, or of which the ledger has rows."""
+    rows = clickhouse.rows("SELECT probe FROM probes UNION DISTINCT SELECT probe FROM ledger")
+    return [str(row["probe"]) for row in rows]
+
+
 def staleness(clickhouse: ClickHouse) -> Finding | None:
     """A finding if probes are enrolled and the ledger has no row of the last two minutes.
 
@@ -263,6 +269,17 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
         console.print(f"{one.time}  {one.probe} worker {one.worker}: {one.text}", style=style, highlight=False)
     if len(found) > 30:
         console.print(f"and {len(found) - 30} more findings")
+    if not sound:
+        # The sentence that matters comes last, below whatever fills the screen.
+        missing = f"lost {total['lost_packets']:,} packets, dropped {total['dropped_packets']:,}"
+        where = sorted({one.probe for one in found if one.loss})
+        console.print(
+            f"{missing}: {len(where)} of {len({row['probe'] for row in rows})} probes ({', '.join(where[:5])}"
+            f"{', …' if len(where) > 5 else ''}); docs/how-to/read-the-ledger.md says what to do",
+            style="bold red",
+            highlight=False,
+            soft_wrap=True,
+        )
     if sound:
         console.print(
             f"on the wire {total['on_interface_packets']:,}, stored {total['stored_packets']:,}, "

@@ -133,7 +133,7 @@ class Supervisor:
         raise WeirError("supervisord does not answer", hint=f"see {self.stack.logs}/supervisor.log", status=1)
 
     def _environment(self) -> dict[str, str]:
-        return os.environ | {MARK: str(self.stack.home), "PYTHONWARNINGS": "ignore"}
+        return os.environ | {MARK: str(self.stack.home), "PYTHONWARNINGS": "ignore", "TZ": "UTC"}
 
     def _write(self, services: list[Service]) -> None:
         logs, run = _escape(str(self.stack.logs)), _escape(str(self.stack.run))

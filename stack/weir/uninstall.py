@@ -66,9 +66,10 @@ def _known(stack: Stack) -> Iterator[Leftover]:
         )
     yield Leftover(CHECKOUT / "capture/target", "the built agent")
     yield Leftover(CHECKOUT / "flink-jobs/target", "the built jobs")
-    if stack.home == built:
+    others = stack.home != built or any((built / "stacks").glob("*"))
+    if not others:
         yield Leftover(built, "Python environments, Kafka, and whatever else is built")
-    elif built.is_dir():  # It may hold another stack's data, too.
+    elif built.is_dir():  # It holds, or may hold, other stacks' data.
         for child in sorted(built.iterdir()):
             if child.name not in {*kept, "stacks"}:
                 yield Leftover(child, "built")

@@ -33,8 +33,8 @@ from harness import CHECKOUT, RunningStack, eventually, skipped
 from packets import SECOND, Flow, Packet
 from selection import selection
 from weir import kafka, prefixes
+from weir.maxmind import address_file
 from weir.stack import enrol
-from window_traffic import address_file
 
 NUMBERS = {
     name.lower(): int(words[1])
@@ -309,8 +309,8 @@ def run(captures: list[Path], keep: bool = False, reason: Callable[[str], str | 
     with tempfile.TemporaryDirectory() as folder:
         systems, countries = world.places()
         options: dict[str, Any] = {
-            "as_database": str(address_file(Path(folder) / "systems.mmdb", systems)),
-            "country_database": str(address_file(Path(folder) / "countries.mmdb", countries)),
+            "as_database": str(address_file(Path(folder) / "systems.mmdb", systems, "Places of a test")),
+            "country_database": str(address_file(Path(folder) / "countries.mmdb", countries, "Places of a test")),
             "national_delay": "5s",
         }
         cases = [

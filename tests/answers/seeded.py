@@ -21,8 +21,8 @@ from check_answers import SHARED, Case, Tables, Verdicts, declare, feed, judge, 
 from harness import RunningStack, eventually, schemas, skipped
 from variants import at_once
 from weir import kafka
+from weir.maxmind import address_file
 from weir.stack import enrol
-from window_traffic import address_file
 
 #: Captures with scans, ICMP errors, UDP without answers and ordinary connections.
 MIXED = [
@@ -115,8 +115,8 @@ def main() -> int:
         folder = Path(name)
         capture = at_once((SHARED / one for one in MIXED), folder, "mixed", 100)
         systems, countries = world.places()
-        as_file = address_file(folder / "systems.mmdb", systems)
-        country_file = address_file(folder / "countries.mmdb", countries)
+        as_file = address_file(folder / "systems.mmdb", systems, "Places of a test")
+        country_file = address_file(folder / "countries.mmdb", countries, "Places of a test")
         with RunningStack(as_database=str(as_file), country_database=str(country_file), national_delay="5s") as stack:
             customers = declare(stack)
             probes = ["copy", *ERRORS, SYSTEM]
@@ -129,7 +129,7 @@ def main() -> int:
             eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", 300)
             swapped = copy.deepcopy(systems)
             swapped["54.0.0.0/8"], swapped["147.0.0.0/8"] = systems["147.0.0.0/8"], systems["54.0.0.0/8"]
-            address_file(folder / "new.mmdb", swapped).rename(as_file)
+            address_file(folder / "new.mmdb", swapped, "Places of a test").rename(as_file)
             time.sleep(20)
             republish(stack, "agent", SYSTEM, None)
             eventually(lambda: kafka.lag(stack.stack.brokers) == 0, "everything in Kafka read", 300)

@@ -22,7 +22,8 @@ from harness import RunningStack, eventually
 from weir import kafka
 from weir import stack as stacks
 from weir.clickhouse import ClickHouse
-from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen, Way, address_file, day, flood, traffic
+from weir.maxmind import address_file
+from window_traffic import COUNTRIES, INTERVAL_MS, SYSTEMS, TCP, Publisher, Seen, Way, day, flood, traffic
 
 WINDOW = 30
 
@@ -51,8 +52,8 @@ BEFORE_TODAY = 1_780_000_000
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack with known autonomous systems and countries."""
     folder = tmp_path_factory.mktemp("addresses")
-    systems = address_file(folder / "systems.mmdb", SYSTEMS)
-    countries = address_file(folder / "countries.mmdb", COUNTRIES)
+    systems = address_file(folder / "systems.mmdb", SYSTEMS, "Places of a test")
+    countries = address_file(folder / "countries.mmdb", COUNTRIES, "Places of a test")
     with RunningStack(as_database=str(systems), country_database=str(countries), national_delay="5s") as running:
         yield running
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import random
-import struct
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-TCP, UDP, ICMP = 6, 17, 1
-SYN, SYNACK, ACK, PUSH, FIN, RST = 0x02, 0x12, 0x10, 0x18, 0x11, 0x14
+from weir.frames import ACK, FIN, ICMP, PUSH, RST, SYN, SYNACK, TCP, UDP, Packet, ethernet, tcp, udp
+
 #: Prefixes of each customer; the last one has no traffic.
 CUSTOMERS = {
     "Fjord Power": ("192.0.2.0/28", "2001:db8:1::/48"),
@@ -45,8 +42,6 @@ SCANNERS = [f"192.0.2.{host}" for host in range(33, 37)]
 #: A client of no customer.
 LASTING = "10.77.0.1"
 
-Packet = tuple[float, bytes]
-
 
 def mixture(begin: float, seconds: int, every: int = 1) -> Iterator[Packet]:
     """Conversations, scans and answers, in one of `every` seconds; a longer mixture begins with a shorter one's packets."""
@@ -60,7 +55,7 @@ def mixture(begin: float, seconds: int, every: int = 1) -> Iterator[Packet]:
             yield from _unanswered(at + 0.2, chance)
         if second % 10 == 0:
             for group in ("ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:fb"):
-                yield at, _frame("192.0.2.9", "192.0.2.255", UDP, _udp(5353, 5353, bytes(60)), to=group)
+                yield at, ethernet("192.0.2.9", "192.0.2.255", UDP, udp(5353, 5353, bytes(60)), to=group)
 
 
 def lasting(
@@ -70,8 +65,8 @@ def lasting(
     server's first packet.
     """
     server = "203.0.113.77"
-    there = _frame(client, server, UDP, _udp(port, 443, bytes(72)))
-    back = _frame(server, client, UDP, _udp(443, port, bytes(72)))
+    there = ethernet(client, server, UDP, udp(port, 443, bytes(72)))
+    back = ethernet(server, client, UDP, udp(443, port, bytes(72)))
     for number in range(intervals):
         at = begin + 10 * number
         yield at + turned, there
@@ -84,16 +79,6 @@ def of_customer(name: str) -> str:
     return " OR ".join(f"isIPAddressInRange(weir_addr({end}_addr), '{prefix}')" for end, prefix in ends)
 
 
-def write(path: Path, packets: Iterable[Packet]) -> int:
-    """Write the capture (pcap, Ethernet); returns the number of packets."""
-    packets = sorted(packets)
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for moment, frame in packets:
-            file.write(struct.pack("<IIII", int(moment), int(moment % 1 * 1e6), len(frame), len(frame)) + frame)
-    return len(packets)
-
-
 def _conversation(at: float, chance: random.Random) -> Iterator[Packet]:
     port, protocol, hello = chance.choice(SERVICES)
     own, far = chance.randint(1, 40), chance.randint(1, 250)
@@ -104,8 +89,8 @@ def _conversation(at: float, chance: random.Random) -> Iterator[Packet]:
     client, server = ends if chance.random() < 0.8 else ends[::-1]
     from_port = chance.randint(32_768, 60_999)
     if protocol == UDP:
-        yield at, _frame(client, server, UDP, _udp(from_port, port, hello))
-        yield at + 0.01, _frame(server, client, UDP, _udp(port, from_port, hello + bytes(100)))
+        yield at, ethernet(client, server, UDP, udp(from_port, port, hello))
+        yield at + 0.01, ethernet(server, client, UDP, udp(port, from_port, hello + bytes(100)))
         return
     turns = [(True, SYN, b""), (False, SYNACK, b""), (True, ACK, b""), (True, PUSH, hello)]
     turns += [(False, PUSH, bytes(chance.randint(200, 1400))) for _ in range(chance.randint(1, 20))]
@@ -113,7 +98,7 @@ def _conversation(at: float, chance: random.Random) -> Iterator[Packet]:
     for step, (forward, flags, payload) in enumerate(turns):
         source, target = (client, server) if forward else (server, client)
         ports = (from_port, port) if forward else (port, from_port)
-        yield at + 0.02 * step, _frame(source, target, TCP, _tcp(*ports, flags, payload))
+        yield at + 0.02 * step, ethernet(source, target, TCP, tcp(*ports, flags, payload))
 
 
 def _scan(at: float, second: int, chance: random.Random) -> Iterator[Packet]:
@@ -121,32 +106,14 @@ def _scan(at: float, second: int, chance: random.Random) -> Iterator[Packet]:
         for number in range(5):
             target = f"203.0.113.{chance.randint(1, 254)}"
             port = (139, 445)[number % 2]
-            yield at + 0.01 * number, _frame(source, target, TCP, _tcp(1024 + second, port, SYN))
+            yield at + 0.01 * number, ethernet(source, target, TCP, tcp(1024 + second, port, SYN))
             if number == 4:
-                yield at + 0.05, _frame(target, source, TCP, _tcp(port, 1024 + second, RST))
+                yield at + 0.05, ethernet(target, source, TCP, tcp(port, 1024 + second, RST))
 
 
 def _unanswered(at: float, chance: random.Random) -> Iterator[Packet]:
     """Datagrams to closed ports, and the errors that come back."""
     target = f"203.0.113.{chance.randint(1, 254)}"
-    sent = _frame("192.0.2.40", target, UDP, _udp(4000, chance.randint(1, 1023), bytes(20)))
+    sent = ethernet("192.0.2.40", target, UDP, udp(4000, chance.randint(1, 1023), bytes(20)))
     yield at, sent
-    yield at + 0.01, _frame(target, "192.0.2.40", ICMP, b"\x03\x03" + bytes(6) + sent[14:42])
-
-
-def _tcp(source: int, target: int, flags: int, payload: bytes = b"") -> bytes:
-    return struct.pack("!HHIIBBHHH", source, target, 1, 1, 0x50, flags, 65_535, 0, 0) + payload
-
-
-def _udp(source: int, target: int, payload: bytes) -> bytes:
-    return struct.pack("!HHHH", source, target, 8 + len(payload), 0) + payload
-
-
-def _frame(source: str, target: str, protocol: int, payload: bytes, to: str = "02:00:00:00:00:01") -> bytes:
-    ends = ipaddress.ip_address(source).packed + ipaddress.ip_address(target).packed
-    ethernet = bytes.fromhex(to.replace(":", "")) + bytes.fromhex("020000000002")
-    if ":" in source:
-        header = struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64)
-        return ethernet + b"\x86\xdd" + header + ends + payload
-    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 64, protocol, 0)
-    return ethernet + b"\x08\x00" + header + ends + payload
+    yield at + 0.01, ethernet(target, "192.0.2.40", ICMP, b"\x03\x03" + bytes(6) + sent[14:42])

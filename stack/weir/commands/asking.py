@@ -13,6 +13,7 @@ from weir import ledger as ledgers
 from weir import nat as nats
 from weir.clickhouse import connect
 from weir.commands import configured, console
+from weir.errors import WeirError, nearest
 
 
 def sql(
@@ -50,6 +51,8 @@ def ledger(
     """
     store = connect(configured(), "analyst")
     rows = ledgers.read(store, ledgers.condition(since, probe, until))
+    if probe and not rows and probe not in (known := ledgers.probes(store)):
+        raise WeirError(f"no probe is named '{probe}'", hint=nearest(probe, known))
     stale = ledgers.staleness(store)
     if as_json:
         found = [*ledgers.findings(rows), *([stale] if stale else [])]

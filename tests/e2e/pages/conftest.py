@@ -17,10 +17,11 @@ from harness import SHARED, RunningStack, collector, eventually, free_ports
 from render import Browser
 from router_messages import NAT_FIELDS, data_set, ipfix, netflow5, template, translation
 from viewers import Viewer
-from weir import kafka
+from weir import frames, kafka
 from weir.clickhouse import ClickHouse, connect
+from weir.maxmind import address_file
 from weir.stack import enrol
-from window_traffic import UDP, Loss, Publisher, Seen, Way, address_file, overflow
+from window_traffic import UDP, Loss, Publisher, Seen, Way, overflow
 
 #: Two points of a chart of a day: pages leave out a point that is not over.
 SECONDS = 1_200
@@ -86,8 +87,8 @@ def traffic() -> Traffic:
 def stack(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack with dashboards and the rows of all probes, on a machine whose zone is far from UTC."""
     folder = tmp_path_factory.mktemp("pages")
-    systems = str(address_file(folder / "systems.mmdb", page_traffic.SYSTEMS))
-    countries = str(address_file(folder / "countries.mmdb", page_traffic.COUNTRIES))
+    systems = str(address_file(folder / "systems.mmdb", page_traffic.SYSTEMS, "Places of a test"))
+    countries = str(address_file(folder / "countries.mmdb", page_traffic.COUNTRIES, "Places of a test"))
     running = RunningStack(superset=True, national_delay="5s", as_database=systems, country_database=countries)
     running.environment["TZ"] = "Asia/Tokyo"
     with running:
@@ -134,7 +135,7 @@ def _declare(stack: RunningStack, folder: Path) -> None:
     done = stack.weir("prefixes", "import", str(folder / "prefixes.csv"))
     assert done.status == 0, done.err
     stack.enrol("first")
-    page_traffic.write(folder / "first.pcap", page_traffic.mixture(time.time() - 3 * 86_400, 10))
+    frames.write(folder / "first.pcap", page_traffic.mixture(time.time() - 3 * 86_400, 10))
 
     def known() -> Any:
         stack.read("first", folder / "first.pcap", words=("--keep-time",))
@@ -176,7 +177,7 @@ def _read_captures(stack: RunningStack, folder: Path, traffic: Traffic) -> dict[
             read = stack.read(probe, SHARED / "pcaps" / name, words=("--keep-time", "--interval", "5s"))
             packets[probe] = read["packets"]["in_flow_records"]
     for probe, (rank, capture) in captures.items():
-        packets[probe] = page_traffic.write(folder / "capture.pcap", capture)
+        packets[probe] = frames.write(folder / "capture.pcap", capture)
         enrol(stack.stack, probe, site="north", rank=rank)
         stack.read(probe, folder / "capture.pcap", words=("--keep-time",))
     return packets
@@ -211,7 +212,7 @@ def _return(stack: RunningStack, folder: Path, traffic: Traffic) -> None:
     """A probe reports for the first time after the alert on its silence."""
     silence = f"SELECT count() FROM v_alerts WHERE reason = 'probe_silent' AND probe = '{RETURNED}'"
     eventually(functools.partial(stack.one, silence), "an alert")
-    page_traffic.write(folder / "late.pcap", page_traffic.lasting(traffic.losses, 2, client="10.79.0.2"))
+    frames.write(folder / "late.pcap", page_traffic.lasting(traffic.losses, 2, client="10.79.0.2"))
     stack.read(RETURNED, folder / "late.pcap", words=("--keep-time",))
 
 
@@ -261,7 +262,7 @@ def usual(store: ClickHouse, traffic: Traffic) -> None:
 def present(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Traffic of no customer, from two minutes ago until ten minutes from now."""
     capture = tmp_path_factory.mktemp("present") / "present.pcap"
-    page_traffic.write(capture, page_traffic.lasting(int(time.time()) // 10 * 10 - 120, 72, client="10.79.0.1"))
+    frames.write(capture, page_traffic.lasting(int(time.time()) // 10 * 10 - 120, 72, client="10.79.0.1"))
     for probe in ("present", "beside"):
         stack.enrol(probe)
         stack.read(probe, capture, words=("--keep-time",))

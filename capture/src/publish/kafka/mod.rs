@@ -42,6 +42,9 @@ use std::time::{Duration, Instant};
 /// Octets reserved for an interval's last messages: at first, only batches are dropped.
 const RESERVE: u64 = 1 << 20;
 
+/// How long a replay waits for a broker before it ends.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// One client of Kafka for all workers.
 pub struct Kafka {
     shared: Arc<KafkaShared>,
@@ -60,8 +63,18 @@ impl Kafka {
     /// both while messages queue.
     ///
     /// # Errors
-    /// If a property is wrong, or (with `wait`) a topic is missing.
+    /// If a property is wrong, or (with `wait`) a topic is missing or no broker answers within a minute.
     pub fn start(options: KafkaOptions, metrics: KafkaMetrics, asked: &Asked) -> anyhow::Result<Kafka> {
+        Kafka::start_within(PATIENCE, options, metrics, asked)
+    }
+
+    fn start_within(
+        patience: Duration,
+        options: KafkaOptions,
+        metrics: KafkaMetrics,
+        asked: &Asked,
+    ) -> anyhow::Result<Kafka> {
+        let began = Instant::now();
         let shared = Arc::new(KafkaShared::new(options, metrics, asked));
         let mut client = KafkaClient::new(&shared)?;
         let spool = shared.options.spool.clone().and_then(|options| open_spool(options, &shared));
@@ -70,6 +83,10 @@ impl Kafka {
                 match client.look_for_topics() {
                     Look::Found => {}
                     Look::Missing(text) => bail!(text),
+                    Look::Away(text) if began.elapsed() > patience => bail!(
+                        "no Kafka answers at {} ({text}); nothing was sent. Is the stack up (`weir status`), and the address right?",
+                        shared.options.brokers
+                    ),
                     Look::Away(text) => shared.say_away(&text),
                 }
                 if asked.stop.load(Ordering::Relaxed) {
@@ -205,3 +222,28 @@ impl Sink for KafkaSink {
 
 #[cfg(test)]
 mod simulator;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_replay_does_not_wait_for_ever_for_a_broker() {
+        let options = KafkaOptions {
+            brokers: "127.0.0.1:1".to_owned(),
+            credentials: None,
+            properties: BTreeMap::new(),
+            probe: "lab".to_owned(),
+            workers: 1,
+            queue_octets: 1 << 20,
+            wait: true,
+            spool: None,
+        };
+        let metrics = KafkaMetrics::new(&Metrics::default());
+        let error = Kafka::start_within(Duration::from_millis(1), options, metrics, &Asked::default()).err().unwrap();
+        let said = error.to_string();
+        assert!(said.starts_with("no Kafka answers at 127.0.0.1:1 (") && said.contains("nothing was sent"), "{said}");
+    }
+}
