@@ -71,8 +71,11 @@ _PLACES: dict[str, dict[str, str]] = {
     "storage.every_minutes": {"storage --every": "{}.0"},
     "superset.enabled": {"superset": "not started"},
     "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
-    "superset.url": {"superset WEIR_SUPERSET_URL": "{}"},
-    "superset.sign_on": {"superset WEIR_SUPERSET_SIGN_ON_FILE": "{home}/run/sign-on.json"},
+    "superset.url": {"superset WEIR_SUPERSET_URL": "{}", "superset WEIR_SUPERSET_PUBLIC": "no"},
+    "superset.sign_on": {
+        "superset WEIR_SUPERSET_SIGN_ON_FILE": "{home}/run/sign-on.json",
+        "superset WEIR_SUPERSET_PUBLIC": "no",
+    },
 }
 
 # Keys that no service receives at its start, with their readers.
@@ -107,6 +110,8 @@ def _values() -> dict[str, Any]:
             values[key] = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
         elif kind is bool:
             values[key] = not default
+        elif kind == bool | None:
+            values[key] = False
         elif kind in (int, float):
             values[key] = 11 + number + (least if least > 10 else 0)
         elif get_origin(kind) is Literal:
@@ -235,3 +240,18 @@ def test_only_jobs_that_ended_with_a_savepoint_stay_down(home: Path) -> None:
     words = {name: written[name]["autorestart"] for name in written.sections() if name.startswith("program:")}
     assert {name for name, word in words.items() if word != "true"} == {"program:flink"}
     assert words["program:flink"] == "unexpected"
+
+
+def test_dashboards_that_people_reach_from_elsewhere_ask_for_a_login() -> None:
+    """An address or a directory means other people than those at the machine; what the file says itself wins."""
+    directory = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({}, True),
+        ({"url": "https://weir.example"}, False),
+        ({"sign_on": directory}, False),
+        ({"url": "https://weir.example", "public": True}, True),
+        ({"sign_on": directory, "public": True}, True),
+        ({"public": False}, False),
+    ]
+    for settings, public in cases:
+        assert config.Superset.model_validate(settings).is_public is public, settings

@@ -207,12 +207,12 @@ class SignOn(_Part):
 
 
 class Superset(_Part):
-    """The dashboards. With `public` false, only users who log in see them. url: the address by which people reach them
-    through a reverse proxy; with https, cookies travel by TLS alone.
+    """The dashboards. public: whether people see them without a login; if it is not set, they do unless `url` or `sign_on`
+    is. url: the address by which people reach them through a reverse proxy; with https, cookies travel by TLS alone.
     """
 
     enabled: bool = True
-    public: bool = True
+    public: bool | None = None
     url: str = ""
     sign_on: SignOn | None = None
 
@@ -222,6 +222,11 @@ class Superset(_Part):
         if value and not re.fullmatch(r"https?://\S+", value):
             raise ValueError(f"'{value}' is not an address such as https://weir.example.org")
         return value
+
+    @property
+    def is_public(self) -> bool:
+        """Whether people see the dashboards without a login."""
+        return not (self.url or self.sign_on) if self.public is None else self.public
 
 
 class Agent(_Part):

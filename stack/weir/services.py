@@ -398,7 +398,7 @@ def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
         "WEIR_SUPERSET_SECRET_KEY_FILE": str(stack.secret_file("superset-key")),
         "WEIR_SUPERSET_ADMIN_PASSWORD_FILE": str(stack.secret_file("superset-admin")),
         "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
-        "WEIR_SUPERSET_PUBLIC": "yes" if settings.public else "no",
+        "WEIR_SUPERSET_PUBLIC": "yes" if settings.is_public else "no",
         "WEIR_SUPERSET_URL": settings.url,
         "WEIR_SUPERSET_PROXY_KEY_FILE": str(stack.secret_file("superset-proxy")),
         "WEIR_CLICKHOUSE_HOST": store.host,

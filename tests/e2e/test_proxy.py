@@ -32,7 +32,8 @@ def stack() -> Iterator[RunningStack]:
     running = RunningStack(superset=True)
     file = running.home / "weir.yaml"
     settings = yaml.safe_load(file.read_text())
-    settings["superset"]["url"] = f"https://{NAME}"
+    # A visitor without a login asks, too.
+    settings["superset"] |= {"url": f"https://{NAME}", "public": True}
     file.write_text(yaml.safe_dump(settings))
     running.stack = running._load()
     with running:
