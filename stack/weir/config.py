@@ -342,6 +342,14 @@ class Stack:
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
             raise WeirError(f"{self.access}: is unreadable, or names no users ({type(error).__name__})") from error
 
+    def database_of(self, user: str) -> str:
+        """The database of a user's role in the store's access file; empty if the role has none of its own."""
+        try:
+            tree = yaml.safe_load(self.access.read_text())
+            return str(tree["roles"][tree["users"][user]["role"]].get("database", ""))
+        except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+            return ""  # the store reports what is wrong with the file
+
     @property
     def passwords(self) -> dict[str, str]:
         """Environment variables that name the files of the users' passwords to the store. Raises WeirError."""

@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from . import codec, forms, framing, metrics, reading
-from .access import User
+from .access import Role, User
 from .audit import Asked
 from .body import Body, bounded
 from .engine import Cancelled, Request, comment
@@ -204,7 +204,7 @@ class Query:
         ):
             request = Request(
                 role,
-                database or session.database or self._default_database(),
+                database or session.database or self._default_database(role),
                 {**session.settings, **settings},
                 named,
                 comment(self._id, params.get("log_comment", "")),
@@ -227,8 +227,8 @@ class Query:
         named = statement.format or self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format")
         return named or "Values"
 
-    def _default_database(self) -> str | None:
-        name = self._front.access.database
+    def _default_database(self, role: Role) -> str | None:
+        name = role.database or self._front.access.database
         return name if name and self._front.engine.has_database(name) else None
 
     def _execute(self, statement: Statement, data: Iterator[bytes], request: Request, session: Any) -> str:
