@@ -76,6 +76,12 @@ class Lockout:
             _bound(database, "failures")
         return 0
 
+    def withdraw(self, account: str, address: str) -> None:
+        """Take one attempt's counts back: nobody could say whether it was right."""
+        with self._changing() as database:
+            for key in _keys(account, address).values():
+                database.execute("UPDATE failures SET count = count - 1 WHERE key = ? AND count > 0", (key,))
+
     def succeeded(self, account: str, address: str, now: float | None = None) -> None:
         """Take the attempt's counts back, and remember the address."""
         now = time.time() if now is None else now

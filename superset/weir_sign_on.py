@@ -1,6 +1,6 @@
 """Single sign-on: people whose accounts are in an LDAP directory or at an OpenID Connect provider.
 
-WEIR_SUPERSET_SIGN_ON holds the key `superset.sign_on` of weir.yaml as JSON; the secrets are in files that it names. The
+WEIR_SUPERSET_SIGN_ON holds the key `sign_on` of weir.yaml as JSON; the secrets are in files that it names. The
 groups of a person give the roles, at every login and at every check: who has none is refused. Sessions are checked
 against the directory every `recheck_s` seconds, when they are used. Who is gone, disabled or in no listed group any more
 is logged out then, and everybody is if the directory does not answer for `grace_s`.
@@ -24,6 +24,7 @@ from flask_appbuilder.const import AUTH_DB, AUTH_LDAP, AUTH_OAUTH
 from superset.security import SupersetSecurityManager
 
 import weir_assets
+import weir_groups
 from weir_secrets import secret
 
 _LOG = logging.getLogger("weir.sign_on")
@@ -86,10 +87,9 @@ def configuration() -> dict[str, Any]:
 
 def roles_of(groups: Iterable[str]) -> list[str]:
     """Names of the roles that these groups give."""
-    roles, held = SETTINGS["roles"], {group.strip().casefold() for group in groups}
-    given = {"Admin": roles["admin"], "Viewer": roles["viewer"]}
-    given |= {weir_assets.CUSTOMER_ROLE + name: listed for name, listed in roles["customers"].items()}
-    return [role for role, listed in given.items() if held & {one.strip().casefold() for one in listed}]
+    plain, customers = weir_groups.given(SETTINGS, groups)
+    named = [title for role, title in (("admin", "Admin"), ("viewer", "Viewer")) if role in plain]
+    return [*named, *(weir_assets.CUSTOMER_ROLE + name for name in customers)]
 
 
 class People(SupersetSecurityManager):  # type: ignore[misc]
@@ -218,14 +218,13 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
 
 
 def _described(said: dict[str, Any]) -> dict[str, Any]:
-    groups = said.get(OIDC["groups_claim"]) or []
     return {
         "sub": said.get("sub"),
         "username": said.get(OIDC["username_claim"]),
         "email": said.get("email") or "",
         "first_name": said.get("given_name") or "",
         "last_name": said.get("family_name") or "",
-        "role_keys": [groups] if isinstance(groups, str) else [str(one) for one in groups],
+        "role_keys": weir_groups.claimed(said.get(OIDC["groups_claim"])),
     }
 
 

@@ -30,7 +30,7 @@ environment:
   WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` or `user add` makes
   WEIR_SUPERSET_URL             address by which people reach the pages; with https, cookies travel by TLS alone
   WEIR_SUPERSET_PROXY_KEY       what a reverse proxy sends as X-Weir-Proxy, so that its X-Forwarded-For is believed
-  WEIR_SUPERSET_SIGN_ON         the key superset.sign_on of weir.yaml, as JSON
+  WEIR_SUPERSET_SIGN_ON         the key sign_on of weir.yaml, as JSON
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
   WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD   the store; user dashboard

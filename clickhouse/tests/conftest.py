@@ -74,12 +74,13 @@ class Server:
         ok: bool = False,
         **params: object,
     ) -> Answer:
-        """One request on a connection of its own; an iterable body goes in chunks."""
+        """One request on a connection of its own; an iterable body goes in chunks. A header Authorization stands for the user."""
         name, password = self.admin if user is None else (user, self.users[user])
         connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             query = urllib.parse.urlencode({key: str(value) for key, value in params.items()})
-            sent = {"X-ClickHouse-User": name, "X-ClickHouse-Key": password.encode().decode("latin-1"), **(headers or {})}
+            login = {"X-ClickHouse-User": name, "X-ClickHouse-Key": password.encode().decode("latin-1")}
+            sent = {**({} if headers and "Authorization" in headers else login), **(headers or {})}
             data = body.encode() if isinstance(body, str) else body
             chunked = data is not None and not isinstance(data, bytes)
             if chunked:

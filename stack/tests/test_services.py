@@ -72,10 +72,6 @@ _PLACES: dict[str, dict[str, str]] = {
     "superset.enabled": {"superset": "not started"},
     "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
     "superset.url": {"superset WEIR_SUPERSET_URL": "{}", "superset WEIR_SUPERSET_PUBLIC": "no"},
-    "superset.sign_on": {
-        "superset WEIR_SUPERSET_SIGN_ON_FILE": "{home}/run/sign-on.json",
-        "superset WEIR_SUPERSET_PUBLIC": "no",
-    },
 }
 
 # Keys that no service receives at its start, with their readers.
@@ -106,9 +102,7 @@ def _values() -> dict[str, Any]:
     for number, (key, field) in enumerate(_keys()):
         kind, default = field.annotation, field.default
         least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=0)
-        if key == "superset.sign_on":
-            values[key] = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
-        elif kind is bool:
+        if kind is bool:
             values[key] = not default
         elif kind == bool | None:
             values[key] = False
@@ -183,7 +177,7 @@ def test_the_values_differ_and_no_key_is_forgotten() -> None:
     told = [str(value) for value in values.values() if not isinstance(value, bool)]
     assert len(set(told)) == len(told) > 40
     assert set(values) >= {*_PLACES, *_READ_ELSEWHERE}
-    assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents"}
+    assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents", "sign_on"}
 
 
 def test_a_store_with_tls_is_asked_by_tls(home: Path) -> None:
@@ -214,7 +208,15 @@ def test_signing_on_needs_tls_and_one_directory(wrong: dict[str, Any], said: str
         for part, own in wrong.items()
     }
     with pytest.raises(ValueError, match=said):
-        config.Config.model_validate({"superset": {"sign_on": complete}})
+        config.Config.model_validate({"sign_on": complete})
+
+
+def test_the_store_and_the_dashboards_know_the_same_people(home: Path) -> None:
+    directory = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
+    places, without = _places({"sign_on": directory}, home), _places({}, home)
+    file = f"{home}/run/sign-on.json"
+    assert places["clickhouse --sign-on"] == places["superset WEIR_SUPERSET_SIGN_ON_FILE"] == file
+    assert "clickhouse --sign-on" not in without
 
 
 def test_each_agent_is_given_its_own_file(home: Path) -> None:
@@ -247,11 +249,11 @@ def test_dashboards_that_people_reach_from_elsewhere_ask_for_a_login() -> None:
     directory = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
     cases: list[tuple[dict[str, Any], bool]] = [
         ({}, True),
-        ({"url": "https://weir.example"}, False),
+        ({"superset": {"url": "https://weir.example"}}, False),
         ({"sign_on": directory}, False),
-        ({"url": "https://weir.example", "public": True}, True),
-        ({"sign_on": directory, "public": True}, True),
-        ({"public": False}, False),
+        ({"superset": {"url": "https://weir.example", "public": True}}, True),
+        ({"sign_on": directory, "superset": {"public": True}}, True),
+        ({"superset": {"public": False}}, False),
     ]
     for settings, public in cases:
-        assert config.Superset.model_validate(settings).is_public is public, settings
+        assert config.Config.model_validate(settings).is_public is public, settings

@@ -17,8 +17,9 @@ import httpx
 import oidc_provider_mock
 import pytest
 from conftest import ADMIN
+from directory import GROUPS, PEOPLE, SERVICE, Directory
 from flask.sessions import SecureCookieSessionInterface
-from servers import GROUPS, PEOPLE, SERVICE, Directory, Person, command, eventually, free_port, serving
+from servers import Person, command, eventually, free_port, serving
 
 import weir_lockout
 

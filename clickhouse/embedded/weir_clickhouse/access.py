@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -233,12 +233,32 @@ class User:
 
 @dataclass(frozen=True)
 class Access:
-    """All of access.yaml, and the SHA-256 of each user's password in hexadecimal; empty for one without a password."""
+    """All of access.yaml, and the SHA-256 of each user's password in hexadecimal; empty for one without a password.
+
+    people: the role of those who belong to a customer by their groups, by the customer's name.
+    """
 
     database: str | None
     roles: Mapping[str, Role]
     users: Mapping[str, User]
     hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    people: Mapping[str, Role] = field(default_factory=dict)
+
+    def with_customers(self, names: Iterable[str]) -> Access:
+        """The same, with roles for people of these customers, who have no users here."""
+        role = self.roles.get("customer")
+        if role is None or not role.rows:
+            return self
+        # No user's name begins with a digit.
+        people = {name: replace(role, user=f"{at}_signed_on", customers=(name,)) for at, name in enumerate(names)}
+        return replace(self, people=people)
+
+    def person_role(self, roles: Collection[str], customers: Sequence[str]) -> Role | None:
+        """The role of a person whose groups give these: the widest; None for nobody's, and for several customers'."""
+        for name in ("analyst", "networks"):
+            if name in roles and name in self.roles:
+                return self.roles[name]
+        return self.people.get(customers[0]) if len(customers) == 1 else None
 
     def authenticate(self, name: str, password: str, peer: str) -> User:
         """The user of this name and password, coming from the address `peer`; raises error 516."""
@@ -392,6 +412,7 @@ def users_xml(access: Access) -> str:
     """
     held = {role.engine_role: role for role in access.roles.values() if not role.rows}
     bound = {user.role.engine_role: user.role for user in access.users.values() if user.role.rows}
+    bound |= {role.engine_role: role for role in access.people.values()}
     roles = []
     for name, role in (held | bound).items():
         if role.is_admin:
