@@ -93,14 +93,15 @@ class Lockout:
             database.execute("REPLACE INTO known VALUES (?, ?, ?)", (keys["pair"], keys["account"], now))
             _bound(database, "known")
 
-    def forget(self, account: str) -> None:
-        """Let an account in again, and forget where it was known."""
+    def forget(self, account: str, *, known: bool = True) -> None:
+        """Let an account in again; known: forget where it was known, too."""
         with self._changing() as database:
             digest = _digest(account)
             database.execute(
                 "DELETE FROM failures WHERE key = ? OR key LIKE ?", (f"account {digest}", f"pair {digest} %")
             )
-            database.execute("DELETE FROM known WHERE account = ?", (f"account {digest}",))
+            if known:
+                database.execute("DELETE FROM known WHERE account = ?", (f"account {digest}",))
 
     def count(self, cause: str) -> None:
         """Count a request that was refused for another reason."""
