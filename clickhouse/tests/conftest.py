@@ -19,11 +19,13 @@ import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from weir_clickhouse.access import load
 from weir_clickhouse.docs import statements
 
@@ -177,6 +179,23 @@ def fill_windows(server: Server, hosts: dict[int, str]) -> None:
             names = server.sql(f"SELECT name FROM system.columns WHERE database = 'weir' AND table = '{table}'").splitlines()
             known = json.dumps({name: value for name, value in row.items() if name in names})
             server.sql(f"INSERT INTO weir.{table} FORMAT JSONEachRow {known}")
+
+
+@contextmanager
+def with_access(change: Callable[[dict[str, Any]], None]) -> Iterator[Server]:
+    """A server with the migrations applied, whose access file is changed."""
+    tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
+    change(tree)
+    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
+        access = Path(folder) / "access.yaml"
+        access.write_text(yaml.safe_dump(tree))
+        running = start(Path(folder) / "data", access=access)
+        try:
+            migrate(running, "weir")
+            yield running
+        finally:
+            status = stop(running)
+        assert status == 0
 
 
 @pytest.fixture(scope="session")

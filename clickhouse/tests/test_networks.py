@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
-from conftest import FOLDER, Server, fill_windows, migrate, roll_up, start, stop
+from conftest import FOLDER, Server, fill_windows, roll_up, with_access
 
 from weir_schema import files
 
@@ -26,19 +24,9 @@ LISTED = yaml.safe_load((FOLDER / "networks.yaml").read_text())
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
-        tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
-        tree["users"] |= {"nets": {"role": "networks"}}
-        access = Path(folder) / "access.yaml"
-        access.write_text(yaml.safe_dump(tree))
-        running = start(Path(folder) / "data", access=access)
-        try:
-            migrate(running, "weir")
-            _fill(running)
-            yield running
-        finally:
-            status = stop(running)
-        assert status == 0
+    with with_access(lambda tree: tree["users"].update(nets={"role": "networks"})) as running:
+        _fill(running)
+        yield running
 
 
 def _fill(server: Server) -> None:
