@@ -19,8 +19,6 @@ LOCAL_LOGIN = "/login/local"
 #: Counters, for Prometheus on this machine; the shipped proxy lets nobody through to them.
 METRICS = "/weir/metrics"
 _LOGINS = ("/login/", LOCAL_LOGIN)
-#: Octets of a request to log in.
-_LOGIN_OCTETS = 16 << 10
 _FORM = """<!doctype html><title>Weir</title><style>body{{font-family:sans-serif;margin:4em}}input{{display:block;margin:.5em 0}}</style>
 <h1>Weir</h1><p>{said}</p><form method=post><input name=username placeholder=Name autofocus autocomplete=username>
 <input name=password type=password placeholder=Password autocomplete=current-password>
@@ -46,8 +44,6 @@ def attach(app: Any, front_page: str) -> None:
     def wait_first() -> Any:
         if request.method != "POST" or request.path not in _LOGINS:
             return None
-        # Before the form is read, which nobody has logged in for.
-        request.max_content_length = _LOGIN_OCTETS
         if current_user.is_authenticated:
             # Superset would check no password, and this would count as a login.
             return redirect("/")
