@@ -18,7 +18,7 @@ import jwt
 import pytest
 from conftest import FOLDER, PASSWORDS, Answer, Server, eventually, migrate, start, stop
 from cryptography.hazmat.primitives.asymmetric import rsa
-from directory import GROUPS, PEOPLE, SERVICE, Directory
+from directory import GROUPS, PEOPLE, Directory
 from jwt.algorithms import RSAAlgorithm
 from weir_clickhouse.access import load
 from weir_clickhouse.errors import ServerError
@@ -80,19 +80,9 @@ def server(directory: Directory) -> Iterator[Server]:
     """A store whose people are in the directory."""
     with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as name:
         folder = Path(name)
-        (folder / "password").write_text("service\n")
-        own = {
-            "server": directory.url,
-            "start_tls": False,
-            "authority": directory.authority,
-            "search": PEOPLE,
-            "filter": "",
-            "bind_user": SERVICE,
-            "bind_password_file": str(folder / "password"),
-            "uid_field": "uid",
-            "group_field": "memberOf",
-        }
-        running = _started(folder, ldap=own, roles=_in_groups(lambda group: f"CN={group.title()},{GROUPS}"))
+        running = _started(
+            folder, ldap=directory.settings(folder), roles=_in_groups(lambda group: f"CN={group.title()},{GROUPS}")
+        )
         try:
             yield running
         finally:

@@ -17,7 +17,7 @@ import httpx
 import oidc_provider_mock
 import pytest
 from conftest import ADMIN
-from directory import GROUPS, PEOPLE, SERVICE, Directory
+from directory import GROUPS, PEOPLE, Directory
 from flask.sessions import SecureCookieSessionInterface
 from servers import Person, command, eventually, free_port, serving
 
@@ -212,17 +212,7 @@ def ldap(prepared: Path, directory: Directory, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("with-ldap")
     home = Path(shutil.copytree(prepared, folder / "home"))
     _make_customer(home)
-    (folder / "password").write_text("service\n")
-    own = {
-        "server": directory.url,
-        "start_tls": False,
-        "authority": directory.authority,
-        "search": PEOPLE,
-        "filter": "",
-    }
-    own |= {"bind_user": SERVICE, "bind_password_file": str(folder / "password")}
-    own |= {"uid_field": "uid", "group_field": "memberOf"}
-    sign_on = {"ldap": own, "oidc": None, "roles": ROLES, "recheck_s": RECHECK, "grace_s": GRACE}
+    sign_on = {"ldap": directory.settings(folder), "oidc": None, "roles": ROLES, "recheck_s": RECHECK, "grace_s": GRACE}
     with serving(home, WEIR_SUPERSET_SIGN_ON=json.dumps(sign_on)) as url:
         yield url, home
 

@@ -49,6 +49,21 @@ class Directory:
         self.authority = str(certificate)
         self.process: subprocess.Popen[bytes] | None = None
 
+    def settings(self, folder: Path) -> dict[str, object]:
+        """The key `sign_on.ldap` of weir.yaml; the password of the account that searches goes into the folder."""
+        (folder / "password").write_text("service\n")
+        return {
+            "server": self.url,
+            "start_tls": False,
+            "authority": self.authority,
+            "search": PEOPLE,
+            "filter": "",
+            "bind_user": SERVICE,
+            "bind_password_file": str(folder / "password"),
+            "uid_field": "uid",
+            "group_field": "memberOf",
+        }
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         words = ["slapd", "-d", "0", "-h", self.url, "-f", str(self.folder / "slapd.conf")]
