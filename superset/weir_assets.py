@@ -85,7 +85,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "query_mode": "aggregate",
         "show_cell_bars": True,
         "table_timestamp_format": "%Y-%m-%d %H:%M:%S",
-        "allow_render_html": True,
         "percent_metrics": [],
         "all_columns": [],
         "order_by_cols": [],
@@ -215,6 +214,9 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     dataset = chart.pop("dataset")
     viz_type = chart["viz_type"]
     params = {**DEFAULTS[viz_type], **chart["params"], "viz_type": viz_type}
+    if viz_type == "table":
+        # Other tables show what came from outside, such as the texts of alerts, as it is written.
+        params["allow_render_html"] = any(str(column).endswith("_link") for column in params.get("groupby", ()))
     timed = bool(datasets[dataset]["main_dttm_col"])
     # A mixed chart sends two queries: parameters that end in _b belong to the second.
     for end in ("", "_b") if viz_type == "mixed_timeseries" else ("",):

@@ -76,6 +76,12 @@ class Lockout:
             _bound(database, "failures")
         return 0
 
+    def withdraw(self, account: str, address: str) -> None:
+        """Take one attempt's counts back: nobody could say whether it was right."""
+        with self._changing() as database:
+            for key in _keys(account, address).values():
+                database.execute("UPDATE failures SET count = count - 1 WHERE key = ? AND count > 0", (key,))
+
     def succeeded(self, account: str, address: str, now: float | None = None) -> None:
         """Take the attempt's counts back, and remember the address."""
         now = time.time() if now is None else now
@@ -87,14 +93,15 @@ class Lockout:
             database.execute("REPLACE INTO known VALUES (?, ?, ?)", (keys["pair"], keys["account"], now))
             _bound(database, "known")
 
-    def forget(self, account: str) -> None:
-        """Let an account in again, and forget where it was known."""
+    def forget(self, account: str, *, known: bool = True) -> None:
+        """Let an account in again; known: forget where it was known, too."""
         with self._changing() as database:
             digest = _digest(account)
             database.execute(
                 "DELETE FROM failures WHERE key = ? OR key LIKE ?", (f"account {digest}", f"pair {digest} %")
             )
-            database.execute("DELETE FROM known WHERE account = ?", (f"account {digest}",))
+            if known:
+                database.execute("DELETE FROM known WHERE account = ?", (f"account {digest}",))
 
     def count(self, cause: str) -> None:
         """Count a request that was refused for another reason."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -72,10 +73,7 @@ def attach(app: Any, front_page: str) -> None:
         if not current_user.is_authenticated or request.path.startswith("/static/"):
             return None
         # Flask itself counts from the session's last change on.
-        old = (
-            time.time() - session.get("weir_since", time.time())
-            > app.config["PERMANENT_SESSION_LIFETIME"].total_seconds()
-        )
+        old = time.time() - session.get("weir_since", 0) > app.config["PERMANENT_SESSION_LIFETIME"].total_seconds()
         other = session.get("weir_account") != _identity(current_user)
         if old or other or not weir_sign_on.still_welcome(security_manager, current_user._get_current_object()):
             counts.count("old" if old else "gone")
@@ -108,8 +106,10 @@ def _metrics(counts: Lockout) -> tuple[str, int, dict[str, str]]:
 
 
 def _identity(user: Any) -> str:
-    """What tells this account from a later one, to which the database may give the same number."""
-    return f"{user.id} {user.username} {user.created_on}"
+    """What tells this account from a later one, to which the database may give the same number, and from itself with another
+    password."""
+    password = hashlib.sha256(str(user.password).encode()).hexdigest()
+    return f"{user.id} {user.username} {user.created_on} {password[:32]}"
 
 
 def _account(manager: Any, name: str) -> str:
@@ -148,10 +148,10 @@ def add(name: str, role: str, password: str) -> str:
 
     user = security_manager.find_user(name)
     if user is None:
-        security_manager.add_user(
+        made = security_manager.add_user(
             name, name, "of Weir", f"{name}@weir.invalid", security_manager.find_role(ROLES[role]), password
         )
-        return ""
+        return "" if made else f"'{name}' was not made: another account has its address of mail, {name}@weir.invalid"
     if weir_sign_on.is_foreign(user.username):
         return f"'{name}' signs on from outside: the directory has the password"
     if [one.name for one in user.roles] != [ROLES[role]]:

@@ -15,6 +15,8 @@ from typing import Any
 
 #: Octets of a request's body.
 MOST_OCTETS = 1 << 20
+#: Characters of a range of time, and of other texts that Superset itself reads.
+MOST_SPAN = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _GRAIN = re.compile(r"[A-Z0-9/:.T-]{0,64}\Z")
 _TABLE = re.compile(r"[0-9]{1,9}__table\Z")
@@ -124,6 +126,13 @@ def _text(value: Any) -> Any:
     raise RefusedError("a text was expected")
 
 
+def _span(value: Any) -> Any:
+    """A range of time in words: Superset parses it, in time that grows faster than its length."""
+    if value is None or (isinstance(value, str) and len(value) <= MOST_SPAN):
+        return value
+    raise RefusedError(f"a text of at most {MOST_SPAN} characters was expected")
+
+
 def _scalar(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
@@ -224,6 +233,18 @@ def _metric(value: Any) -> Any:
     return {"expressionType": "SIMPLE", **_kept(_AGGREGATE)(value)}
 
 
+def _spanning(check: Check, operator: str, operand: str) -> Check:
+    """A comparison, whose operand may be a range of time."""
+
+    def checked(value: Any) -> Any:
+        found = check(value)
+        if found.get(operator) == "TEMPORAL_RANGE":
+            found[operand] = _span(found.get(operand))
+        return found
+
+    return checked
+
+
 def _order(value: Any) -> Any:
     if not isinstance(value, list) or len(value) != 2:
         raise RefusedError("a metric and a direction were expected")
@@ -268,7 +289,8 @@ def _plain(value: Any, depth: int = 6) -> Any:
 def _simple_filter(value: Any) -> Any:
     if not isinstance(value, dict) or value.get("expressionType") != "SIMPLE":
         raise RefusedError("a filter may compare a column, and nothing else")
-    return {"expressionType": "SIMPLE", "clause": "WHERE", **_kept(_COMPARISON)(value)}
+    compared = _spanning(_kept(_COMPARISON), "operator", "comparator")(value)
+    return {"expressionType": "SIMPLE", "clause": "WHERE", **compared}
 
 
 # ---- keys ----
@@ -294,6 +316,7 @@ _FILTER: dict[str, Check] = {
     "grain": _grain,
     "isExtra": _flag,
 }
+_FILTERED = _spanning(_only("a filter", _FILTER), "op", "val")
 _COMPARISON: dict[str, Check] = {
     "subject": _name,
     "operator": _one_of(*_OPERATORS),
@@ -316,7 +339,7 @@ _QUERY: dict[str, Check] = {
     "custom_form_data": _empty,
     "custom_params": _empty,
     "extras": _only("'extras'", _EXTRAS),
-    "filters": _list(_only("a filter", _FILTER)),
+    "filters": _list(_FILTERED),
     "granularity": _name,
     "group_others_when_limit_reached": _flag,
     "groupby": _list(_column),
@@ -332,18 +355,18 @@ _QUERY: dict[str, Check] = {
     "series_limit": _rows,
     "series_limit_metric": _metric,
     "time_offsets": _nothing,
-    "time_range": _text,
+    "time_range": _span,
     "url_params": _empty,
 }
 #: What Superset itself reads of a chart's settings.
 _SETTINGS: dict[str, Check] = {
     "dashboardId": _whole,
-    "datasource": _text,
-    "native_filter_id": _text,
+    "datasource": _span,
+    "native_filter_id": _span,
     "row_limit": _rows,
     "slice_id": _whole,
-    "type": _text,
-    "viz_type": _text,
+    "type": _span,
+    "viz_type": _span,
     "x_axis": _column,
 }
 _BODY: dict[str, Check] = {
@@ -365,16 +388,16 @@ def _dataset(value: Any) -> Any:
 _LEGACY: dict[str, Check] = {
     "adhoc_filters": _list(_simple_filter),
     "color_by": _one_of("metric", "country"),
-    "country_fieldtype": _text,
+    "country_fieldtype": _span,
     "dashboardId": _whole,
     "datasource": _dataset,
     "entity": _name,
-    "extra_filters": _list(_only("a filter", _FILTER)),
+    "extra_filters": _list(_FILTERED),
     "extra_form_data": _kept(
         {
             "adhoc_filters": _list(_simple_filter),
-            "filters": _list(_only("a filter", _FILTER)),
-            "time_range": _text,
+            "filters": _list(_FILTERED),
+            "time_range": _span,
         }
     ),
     "granularity_sqla": _name,
@@ -383,6 +406,6 @@ _LEGACY: dict[str, Check] = {
     "secondary_metric": _metric,
     "show_bubbles": _flag,
     "slice_id": _whole,
-    "time_range": _text,
-    "viz_type": _text,
+    "time_range": _span,
+    "viz_type": _span,
 }

@@ -1,6 +1,6 @@
 """Single sign-on: people whose accounts are in an LDAP directory or at an OpenID Connect provider.
 
-WEIR_SUPERSET_SIGN_ON holds the key `superset.sign_on` of weir.yaml as JSON; the secrets are in files that it names. The
+WEIR_SUPERSET_SIGN_ON holds the key `sign_on` of weir.yaml as JSON; the secrets are in files that it names. The
 groups of a person give the roles, at every login and at every check: who has none is refused. Sessions are checked
 against the directory every `recheck_s` seconds, when they are used. Who is gone, disabled or in no listed group any more
 is logged out then, and everybody is if the directory does not answer for `grace_s`.
@@ -24,6 +24,7 @@ from flask_appbuilder.const import AUTH_DB, AUTH_LDAP, AUTH_OAUTH
 from superset.security import SupersetSecurityManager
 
 import weir_assets
+import weir_groups
 from weir_secrets import secret
 
 _LOG = logging.getLogger("weir.sign_on")
@@ -67,6 +68,8 @@ def configuration() -> dict[str, Any]:
             "AUTH_LDAP_BIND_PASSWORD": _read(LDAP["bind_password_file"]),
             "AUTH_LDAP_UID_FIELD": LDAP["uid_field"],
             "AUTH_LDAP_GROUP_FIELD": LDAP["group_field"],
+            # No attribute: Superset then makes an address of the name.
+            "AUTH_LDAP_EMAIL_FIELD": "weirNoMail",
         }
         import ldap
 
@@ -86,10 +89,9 @@ def configuration() -> dict[str, Any]:
 
 def roles_of(groups: Iterable[str]) -> list[str]:
     """Names of the roles that these groups give."""
-    roles, held = SETTINGS["roles"], {group.strip().casefold() for group in groups}
-    given = {"Admin": roles["admin"], "Viewer": roles["viewer"]}
-    given |= {weir_assets.CUSTOMER_ROLE + name: listed for name, listed in roles["customers"].items()}
-    return [role for role, listed in given.items() if held & {one.strip().casefold() for one in listed}]
+    plain, customers = weir_groups.given(SETTINGS, groups)
+    named = [title for role, title in (("admin", "Admin"), ("viewer", "Viewer")) if role in plain]
+    return [*named, *(weir_assets.CUSTOMER_ROLE + name for name in customers)]
 
 
 class People(SupersetSecurityManager):  # type: ignore[misc]
@@ -112,6 +114,11 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
         user = self.find_user(username=username)
         if user and not is_foreign(user.username):
             return self.auth_user_db(username, password)
+        # As the directory writes it: in another spelling it would be a second account.
+        username = self._spelled(username)
+        user = self.find_user(username=username) if username else None
+        if not username or (user and not is_foreign(user.username)):
+            return None
         user = super().auth_user_ldap(username, password)
         return self._let_in(user, "ldap", user.username if user else "", {}) if user else None
 
@@ -166,7 +173,25 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
         """
         return self._roles_at_provider(row) if row["source"] == "oidc" else self._roles_in_directory(row["name"])
 
-    def _roles_in_directory(self, name: str) -> list[str]:
+    def _spelled(self, name: str) -> str:
+        """The name as the directory writes it; empty if nobody has it, or the directory does not answer."""
+        import ldap
+        from ldap.filter import escape_filter_chars
+
+        wanted = f"({LDAP['uid_field']}={escape_filter_chars(name)})"
+        wanted = f"(&{LDAP['filter']}{wanted})" if LDAP["filter"] else wanted
+        try:
+            with self._directory() as connection:
+                rows = connection.search_s(LDAP["search"], ldap.SCOPE_SUBTREE, wanted, [LDAP["uid_field"]])
+        except ldap.LDAPError as error:
+            _LOG.warning("the directory does not answer: %s", type(error).__name__)
+            return ""
+        found = [attributes for place, attributes in rows if place]
+        return str(found[0][LDAP["uid_field"]][0].decode()) if len(found) == 1 else ""
+
+    @contextmanager
+    def _directory(self) -> Iterator[Any]:
+        """A connection to the directory as the account that may read it."""
         import ldap
 
         connection = ldap.initialize(self.auth_ldap_server)
@@ -179,9 +204,15 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
             if self.auth_ldap_use_tls:
                 connection.start_tls_s()
             connection.simple_bind_s(self.auth_ldap_bind_user, self.auth_ldap_bind_password)
-            found, attributes = self._search_ldap(ldap, connection, name)
+            yield connection
         finally:
             connection.unbind_s()
+
+    def _roles_in_directory(self, name: str) -> list[str]:
+        import ldap
+
+        with self._directory() as connection:
+            found, attributes = self._search_ldap(ldap, connection, name)
         if found is None:
             raise GoneError("the directory has no such person")
         return roles_of(self.ldap_extract_list(attributes, self.auth_ldap_group_field))
@@ -218,14 +249,14 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
 
 
 def _described(said: dict[str, Any]) -> dict[str, Any]:
-    groups = said.get(OIDC["groups_claim"]) or []
     return {
         "sub": said.get("sub"),
         "username": said.get(OIDC["username_claim"]),
-        "email": said.get("email") or "",
+        # Superset wants each address once: what people say of themselves would block another's name.
+        "email": f"{said.get(OIDC['username_claim'])}@{PROVIDER}.invalid",
         "first_name": said.get("given_name") or "",
         "last_name": said.get("family_name") or "",
-        "role_keys": [groups] if isinstance(groups, str) else [str(one) for one in groups],
+        "role_keys": weir_groups.claimed(said.get(OIDC["groups_claim"])),
     }
 
 

@@ -30,7 +30,7 @@ environment:
   WEIR_SUPERSET_USER_PASSWORD   password of the user that `customer` or `user add` makes
   WEIR_SUPERSET_URL             address by which people reach the pages; with https, cookies travel by TLS alone
   WEIR_SUPERSET_PROXY_KEY       what a reverse proxy sends as X-Weir-Proxy, so that its X-Forwarded-For is believed
-  WEIR_SUPERSET_SIGN_ON         the key superset.sign_on of weir.yaml, as JSON
+  WEIR_SUPERSET_SIGN_ON         the key sign_on of weir.yaml, as JSON
   WEIR_SUPERSET_PORT            port, 8088 by default
   WEIR_SUPERSET_LISTEN          address, 127.0.0.1 by default
   WEIR_CLICKHOUSE_HOST, WEIR_CLICKHOUSE_PORT, WEIR_PASSWORD_DASHBOARD   the store; user dashboard
@@ -229,7 +229,7 @@ def user(home: Path, given: argparse.Namespace) -> int:
         if given.action == "remove":
             return weir_people.fail(weir_people.remove(given.name, kept=ADMIN))
         if given.action == "unlock":
-            weir_people.lockout().forget(given.name)
+            weir_people.lockout().forget(given.name, known=False)
             return 0
         print(json.dumps(weir_people.listed()))
     return 0
@@ -277,7 +277,9 @@ def customer(home: Path, name: str, user: str | None) -> int:
         password = secret("WEIR_SUPERSET_USER_PASSWORD")
         there_already = security_manager.find_user(user)
         if there_already is None:
-            security_manager.add_user(user, user, name, f"{user}@weir.invalid", role, password)
+            if not security_manager.add_user(user, user, name, f"{user}@weir.invalid", role, password):
+                print(f"weir_superset: '{user}' was not made: another account has its address of mail", file=sys.stderr)
+                return 2
         elif [one.name for one in there_already.roles] != [role_name]:
             print(f"weir_superset: the user '{user}' already exists, with another role", file=sys.stderr)
             db.session.rollback()

@@ -19,11 +19,13 @@ import time
 import urllib.parse
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from weir_clickhouse.access import load
 from weir_clickhouse.docs import statements
 
@@ -74,12 +76,13 @@ class Server:
         ok: bool = False,
         **params: object,
     ) -> Answer:
-        """One request on a connection of its own; an iterable body goes in chunks."""
+        """One request on a connection of its own; an iterable body goes in chunks. A header Authorization stands for the user."""
         name, password = self.admin if user is None else (user, self.users[user])
         connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             query = urllib.parse.urlencode({key: str(value) for key, value in params.items()})
-            sent = {"X-ClickHouse-User": name, "X-ClickHouse-Key": password.encode().decode("latin-1"), **(headers or {})}
+            login = {"X-ClickHouse-User": name, "X-ClickHouse-Key": password.encode().decode("latin-1")}
+            sent = {**({} if headers and "Authorization" in headers else login), **(headers or {})}
             data = body.encode() if isinstance(body, str) else body
             chunked = data is not None and not isinstance(data, bytes)
             if chunked:
@@ -178,6 +181,23 @@ def fill_windows(server: Server, hosts: dict[int, str]) -> None:
             server.sql(f"INSERT INTO weir.{table} FORMAT JSONEachRow {known}")
 
 
+@contextmanager
+def with_access(change: Callable[[dict[str, Any]], None]) -> Iterator[Server]:
+    """A server with the migrations applied, whose access file is changed."""
+    tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
+    change(tree)
+    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
+        access = Path(folder) / "access.yaml"
+        access.write_text(yaml.safe_dump(tree))
+        running = start(Path(folder) / "data", access=access)
+        try:
+            migrate(running, "weir")
+            yield running
+        finally:
+            status = stop(running)
+        assert status == 0
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """The server that the tests share, with the migrations applied."""
@@ -190,14 +210,8 @@ def server() -> Iterator[Server]:
         migrate(outside, "weir")
         yield outside
         return
-    with tempfile.TemporaryDirectory(prefix="weir-clickhouse-") as folder:
-        running = start(Path(folder) / "data")
-        try:
-            migrate(running, "weir")
-            yield running
-        finally:
-            status = stop(running)
-        assert status == 0
+    with with_access(lambda _: None) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Random statements against the embedded store, from a grammar that knows the engine's functions, table functions,
 settings, formats and clauses. `make fuzz-statements MINUTES=20`.
 
-Five roles, three customers of one of them, ask a store in which every row of a customer and every file holds a canary.
-What must hold after each statement: no answer has another customer's canary or a file's; no condition was computed on
-another customer's row; no file was written; no setting changed but those that allowed.yaml lists; the server answers,
+Six roles, three customers of one of them, ask a store in which every row of a customer and every file holds a canary.
+What must hold after each statement: no answer has another customer's canary or a file's, nor, for those who see networks
+alone, an address; no condition was computed on another customer's row, or on an address that is not shown; no file was written; no setting changed but those that allowed.yaml lists; the server answers,
 with an error of its own where it refuses; the writer's next INSERT is stored.
 
 A statement is a function of its seed and of the engine's names. One that breaks a property is printed, and appended to
@@ -38,8 +38,10 @@ CUSTOMERS = {
     "other": (62, "OtherZQ", "10.62.173.2"),
     "third": (63, "ThirdZQ", "10.63.173.3"),
 }
+#: Who sees networks alone.
+NETS = "nets"
 #: Roles, and how often each asks.
-USERS = {"fjord": 4, "other": 4, "third": 2, "analyst": 3, "dashboard": 2, "writer": 4, "admin": 2}
+USERS = {"fjord": 4, "other": 4, "third": 2, NETS: 4, "analyst": 3, "dashboard": 2, "writer": 4, "admin": 2}
 KEPT = Path(__file__).with_name("statements.jsonl")
 #: The message of a condition that is true of other customers' rows alone.
 LEAK = "LEAKZQ"
@@ -129,10 +131,11 @@ class Words:
     settings: list[str]
     formats: list[str]
     columns: dict[str, list[str]]
-    #: The views that customers may read.
+    #: The views that customers may read; the views that show networks.
     granted: list[str]
+    masked: list[str]
     system: list[str]
-    #: Of each customer's user: hashes of what only others' rows hold.
+    #: Of each customer's user: hashes of what only others' rows hold; of NETS: of addresses.
     hashes: dict[str, list[str]]
     paths: list[str]
 
@@ -189,6 +192,8 @@ class Grammar:
     def request(self) -> tuple[str, dict[str, str], Form]:
         """A statement, its parameters, and the parts of the form in which it is sent; None if its body is the statement."""
         text, params = self.statement()
+        if self._user == NETS and self._random.random() < 0.9:
+            text = text.replace("weir.", "weir_networks.")
         if self._random.random() >= 0.15:
             return text, params, None
         form: dict[str, list[str]] = {}
@@ -238,8 +243,8 @@ class Grammar:
 
     def short(self) -> str:
         """A query with one trick, which runs if the trick is let through."""
-        if self._user in CUSTOMERS and self._random.random() < 0.5:
-            self._view = self._of(self._words.granted)
+        if self._user in self._words.hashes and self._random.random() < 0.5:
+            self._view = self._of(self._words.masked if self._user == NETS else self._words.granted)
             tail = self._of(["", "", f" AND {self.column()} IS NOT NULL", " ORDER BY 1", f" SETTINGS {self._setting_clause()}"])
             return f"SELECT {self._of(['count()', '1', '*', self.column()])} FROM weir.{self._view} WHERE {self._telling()}{tail}"
         name, path = self._styled(self._of(["file", "file", self.function_name()])), self.path()
@@ -265,7 +270,7 @@ class Grammar:
         )
 
     def _telling(self) -> str:
-        """A condition that is true of other customers' rows alone, and then fails."""
+        """A condition that is true of other customers' rows alone, or of addresses, and then fails."""
         named = [one for one in self._words.columns.get(self._view, ()) if re.search("src|dst|host|addr|customer|name", one)]
         test = f"cityHash64(toString({self._of(named or ['src'])})) IN ({', '.join(self._words.hashes[self._user])})"
         return self._of(
@@ -659,7 +664,7 @@ class World:
 
     def ask(self, user: str, text: str, params: dict[str, str], form: Form = None) -> str:
         """Send a statement; returns the property that it broke, '' if none."""
-        asked: dict[str, Any] = {"database": "weir", "max_execution_time": "2", **params}
+        asked: dict[str, Any] = {"database": "weir_networks" if user == NETS else "weir", "max_execution_time": "2", **params}
         body = text
         if form is not None:
             heads = {name: f'name="{name}"' + '; filename="f"' * (len(part) > 1) for name, part in form.items()}
@@ -681,8 +686,8 @@ class World:
         for canary in self.canaries.get(user, ()):
             if canary in body:
                 return f"another customer's canary is in the answer: {canary!r}"
-        if user in CUSTOMERS and body.startswith(f"Code: 395. DB::Exception: {LEAK}".encode()):
-            return "a condition was computed on another customer's row"
+        if user in self.words.hashes and body.startswith(f"Code: 395. DB::Exception: {LEAK}".encode()):
+            return "a condition was computed on another customer's row, or on an address"
         if answer.status >= 500 and not answer.code:
             return f"HTTP {answer.status} without an error of ClickHouse"
         return ""
@@ -746,6 +751,7 @@ def world() -> Iterator[World]:
         folder = Path(name)
         tree = yaml.safe_load((FOLDER / "access.yaml").read_text())
         tree["users"] |= {user: {"role": "customer", "customers": [customer]} for user, (_, customer, _) in CUSTOMERS.items()}
+        tree["users"][NETS] = {"role": "networks"}
         for role in tree["roles"].values():
             role.pop("quota", None)
         (folder / "access.yaml").write_text(yaml.safe_dump(tree))
@@ -794,6 +800,13 @@ def _filled(server: Server, folder: Path) -> World:
         canaries[user] = [text for _, customer, host in others for text in _forms(customer, host)]
         texts = [text for _, customer, host in others for text in (customer, host, f"::ffff:{host}", f"name{customer}")]
         hashes[user] = server.sql("SELECT cityHash64(arrayJoin([" + ", ".join(f"'{text}'" for text in texts) + "]))").split()
+    hosts = ["10.9.9.9", "10.9.9.8", *(host for _, _, host in CUSTOMERS.values())]
+    canaries[NETS] = [
+        *(form for host in hosts for form in _forms(host, host)),
+        *(f"name{one}".encode() for _, one, _ in CUSTOMERS.values()),
+    ]
+    texts = [text for host in hosts for text in (host, f"::ffff:{host}")]
+    hashes[NETS] = server.sql("SELECT cityHash64(arrayJoin([" + ", ".join(f"'{text}'" for text in texts) + "]))").split()
     made = World(
         server,
         _words(server, hashes, [str(path) for path in [*inside, folder / "outside/canary.csv"]]),
@@ -843,6 +856,7 @@ def _words(server: Server, hashes: dict[str, list[str]], paths: list[str]) -> Wo
             view.removeprefix("weir.")
             for view in yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
         ],
+        names("SELECT name FROM system.tables WHERE database = 'weir_networks' ORDER BY name"),
         names(
             "SELECT name FROM system.tables WHERE database = 'system' AND name NOT LIKE 'zeros%' AND name NOT LIKE 'numbers%' ORDER BY name"
         ),

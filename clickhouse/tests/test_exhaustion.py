@@ -23,6 +23,7 @@ from weir_clickhouse.connections import Limits, Stream
 from weir_clickhouse.errors import ServerError
 from weir_clickhouse.front import Front
 from weir_clickhouse.lexer import LexicalError, tokens
+from weir_clickhouse.people import People
 from weir_clickhouse.refusals import refuse_dangerous
 from weir_clickhouse.server import Server as Listener
 from weir_clickhouse.statement import Statement, parse
@@ -343,7 +344,7 @@ def listen(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         def begin(**limits: float) -> Server:
             access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
             engine: Any = SimpleNamespace(version="0", timezone="UTC")
-            front = Front(engine, access, 4, 1 << 30, audit, Limits(**limits))  # type: ignore[arg-type]
+            front = Front(engine, access, 4, 1 << 30, audit, People(access, tmp_path / "lockout.db"), Limits(**limits))  # type: ignore[arg-type]
             listener = Listener(socket.create_server(("127.0.0.1", 0)), front)
             listener.prepare()
             thread = threading.Thread(target=listener.serve)

@@ -18,6 +18,8 @@ from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureErr
 from clickhouse_connect.driver.external import ExternalData
 from conftest import Answer, Server
 from test_clients import client_of
+from weir_clickhouse import forms
+from weir_clickhouse.errors import ServerError
 
 USERS = ["admin", "writer", "analyst", "dashboard"]
 HOSTS = b"192.0.2.7\t3\n192.0.2.8\t4\n"
@@ -447,3 +449,13 @@ def test_an_administrator_lists_row_policies(server: Server, asked: str) -> None
     shown = own.command(asked)
     assert "default" in str(shown)
     own.close()
+
+
+def test_a_head_that_would_take_long_to_read_is_refused() -> None:
+    """The library's time for a header grows with the square of its length."""
+    heads = [b'Content-Disposition: form-data; name="p%d"' % n + b';"' * 1500 for n in range(500)]
+    body = b"".join(b"--zq\r\n" + head + b"\r\n\r\n1\r\n" for head in heads) + b"--zq--\r\n"
+    with pytest.raises(ServerError, match="described in more than"):
+        forms.read(iter([body]), b"zq", lambda: None)
+    named = b'--zq\r\nContent-Disposition: form-data; name="a"; filename="%s"\r\n\r\n1\r\n--zq--\r\n' % (b"x" * 255)
+    assert list(forms.read(iter([named]), b"zq", lambda: None).files) == ["a"]

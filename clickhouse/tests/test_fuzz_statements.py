@@ -67,6 +67,8 @@ def test_each_broken_property_is_noticed(made: World) -> None:
         assert "another customer's canary" in asked(text)
         assert asked(text, "analyst") == ""
     assert asked(CUSTOMERS["fjord"][1]) == ""
+    assert "canary" in asked(CUSTOMERS["other"][2], "nets")
+    assert asked(f"{CUSTOMERS['other'][1]} 10.62.173.0/24", "nets") == ""
     assert "condition" in asked(f"Code: 395. DB::Exception: {LEAK}: while executing", status=500)
     assert "without an error" in asked("Oops", status=500)
     # A form reaches the engine, with a table.

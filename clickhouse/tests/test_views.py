@@ -17,12 +17,14 @@ _PARAMETERS = {"v_network": "(network = '10.0.0.0/8')"}
 _LIMITS = {
     "analyst": (120, 4_000_000_000, 10_000_000, 8),
     "dashboard": (60, 4_000_000_000, 0, 16),
+    "networks": (120, 4_000_000_000, 10_000_000, 4),
     "customer": (60, 2_000_000_000, 10_000_000, 4),
 }
 #: What bounds one user of a role in an hour: statements, rows of answers, rows read for them (0: unbounded), seconds.
 _HOURLY = {
     "analyst": (10_000, 200_000_000, 1_000_000_000_000, 14_400),
     "dashboard": (100_000, 0, 0, 86_400),
+    "networks": (10_000, 200_000_000, 1_000_000_000_000, 14_400),
     "customer": (2_000, 50_000_000, 200_000_000_000, 3_600),
 }
 #: The views that customers may read. A row is theirs by columns that name a customer, never by another.

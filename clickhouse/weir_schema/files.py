@@ -8,7 +8,7 @@ from its declarations: it adds the names of all lists to a table of windows.
 `LIKE table (column, …)` declares columns of a view that have the meaning of another table's or view's columns: such a column
 takes its type and comment from that table or view. `FOR EACH n FROM 0 TO 12: SELECT …` is that SELECT once for each number,
 joined by UNION ALL. `INCLUDE name` stands for the text of `views/parts/name.sql`,
-which several views share.
+which several views share. `networks.yaml` says which views exist again with networks instead of addresses.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import hashlib
 import re
 from graphlib import TopologicalSorter
 from pathlib import Path
+
+import yaml
 
 FOLDER = Path(__file__).resolve().parent.parent
 MIGRATIONS = FOLDER / "migrations"
@@ -114,6 +116,39 @@ def _declared(columns: dict[str, dict[str, str]], table: str, names: str) -> str
     return ",\n".join(f"    {known[name]}" for name in wanted) if all(name in known for name in wanted) else ""
 
 
+#: The database of the views that show networks, and the file that says what they show.
+NETWORKS_DATABASE, NETWORKS = "weir_networks", FOLDER / "networks.yaml"
+
+
+def networks(folder: Path = MIGRATIONS) -> dict[str, str]:
+    """The statement of each view that shows networks instead of addresses, by the name of the view whose rows it has.
+
+    Their rows come shuffled: the order in which the store keeps rows is that of addresses.
+    """
+    listed = yaml.safe_load((folder.parent / NETWORKS.name).read_text())
+    made = views(folder)
+    return {name: _masked(name, made[name], set(listed["networks"]), set(listed["shown"])) for name in listed["views"]}
+
+
+def _masked(view: str, statement: str, masked: set[str], shown: set[str]) -> str:
+    declared, selected = [], []
+    for column, declaration in _columns_of(statement).items():
+        if column in masked:
+            kind = declaration.split(" COMMENT ")[0].split(" ", 1)[1]
+            says = "network" if kind == "String" else "first address of the network"
+            declared.append(f"    {column} {kind} COMMENT 'The {says}, /24 or /48, of the address that {view} has here'")
+            selected.append(f"weir_network_{'text' if kind == 'String' else 'of'}(m.{column}) AS {column}")
+        elif column in shown:
+            declared.append(f"    {declaration}")
+            selected.append(f"m.{column} AS {column}")
+    return (
+        f"CREATE OR REPLACE VIEW {NETWORKS_DATABASE}.{view}\n(\n" + ",\n".join(declared) + "\n)\n"
+        "DEFINER = CURRENT_USER SQL SECURITY DEFINER\n"
+        f"AS SELECT\n    {', '.join(selected)}\nFROM {view} AS m\nORDER BY rand()\n"
+        f"COMMENT 'The rows of {view}, with networks instead of addresses, in no order'"
+    )
+
+
 def _read(view: str) -> set[str]:
     """Names of the tables and views that a view reads."""
     text = re.sub(r"'(?:[^'\\]|''|\\.)*'", "''", view)
@@ -121,9 +156,13 @@ def _read(view: str) -> set[str]:
 
 
 def renewed(folder: Path = MIGRATIONS) -> dict[str, str]:
-    """The statements applied whenever they have changed, in order, by file name without extension: lists, then views."""
+    """The statements applied whenever they have changed, in order, by file name without extension: lists, then views, then views
+    of networks."""
     found = {f"lists/{name}": statement for name, statement in lists(folder).items()}
-    return found | {f"views/{name}": statement for name, statement in views(folder).items()}
+    found |= {f"views/{name}": statement for name, statement in views(folder).items()}
+    if (folder.parent / NETWORKS.name).exists():
+        found |= {f"views/{NETWORKS_DATABASE}.{name}": statement for name, statement in networks(folder).items()}
+    return found
 
 
 def accepted(folder: Path = MIGRATIONS) -> dict[str, set[str]]:

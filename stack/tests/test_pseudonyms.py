@@ -177,9 +177,14 @@ def test_one_key_is_refused_and_nothing_is_shown(
         assert isinstance(refused.exception, WeirError)
         assert "these are of anna" in str(refused.exception)
         assert "192.0.2.7" not in refused.output
+    # The audit has each attempt, and who explains nothing is refused before.
+    assert [action for action, _ in noted.entries] == ["reveal_refused"] * 2
+    assert noted.entries[0][1]["reason"] == "order 17"
+    assert "these are of anna" in noted.entries[0][1]["why"]
+    assert "192.0.2.7" not in str(noted.entries)
     unexplained = [*options[:-1], " "]
     assert "reason" in str(weir("reveal", pseudonym, *unexplained, share=shares[:2]).exception)
-    assert not noted.entries
+    assert len(noted.entries) == 2
 
 
 def test_a_prefix_is_translated_with_an_entry_in_the_audit(

@@ -71,8 +71,7 @@ _PLACES: dict[str, dict[str, str]] = {
     "storage.every_minutes": {"storage --every": "{}.0"},
     "superset.enabled": {"superset": "not started"},
     "superset.public": {"superset WEIR_SUPERSET_PUBLIC": "no"},
-    "superset.url": {"superset WEIR_SUPERSET_URL": "{}"},
-    "superset.sign_on": {"superset WEIR_SUPERSET_SIGN_ON_FILE": "{home}/run/sign-on.json"},
+    "superset.url": {"superset WEIR_SUPERSET_URL": "{}", "superset WEIR_SUPERSET_PUBLIC": "no"},
 }
 
 # Keys that no service receives at its start, with their readers.
@@ -103,10 +102,10 @@ def _values() -> dict[str, Any]:
     for number, (key, field) in enumerate(_keys()):
         kind, default = field.annotation, field.default
         least = max((bound.ge for bound in field.metadata if hasattr(bound, "ge")), default=0)
-        if key == "superset.sign_on":
-            values[key] = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
-        elif kind is bool:
+        if kind is bool:
             values[key] = not default
+        elif kind == bool | None:
+            values[key] = False
         elif kind in (int, float):
             values[key] = 11 + number + (least if least > 10 else 0)
         elif get_origin(kind) is Literal:
@@ -178,7 +177,7 @@ def test_the_values_differ_and_no_key_is_forgotten() -> None:
     told = [str(value) for value in values.values() if not isinstance(value, bool)]
     assert len(set(told)) == len(told) > 40
     assert set(values) >= {*_PLACES, *_READ_ELSEWHERE}
-    assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents"}
+    assert {key.split(".")[0] for key in values} == set(config.Config.model_fields) - {"agents", "sign_on"}
 
 
 def test_a_store_with_tls_is_asked_by_tls(home: Path) -> None:
@@ -209,7 +208,15 @@ def test_signing_on_needs_tls_and_one_directory(wrong: dict[str, Any], said: str
         for part, own in wrong.items()
     }
     with pytest.raises(ValueError, match=said):
-        config.Config.model_validate({"superset": {"sign_on": complete}})
+        config.Config.model_validate({"sign_on": complete})
+
+
+def test_the_store_and_the_dashboards_know_the_same_people(home: Path) -> None:
+    directory = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
+    places, without = _places({"sign_on": directory}, home), _places({}, home)
+    file = f"{home}/run/sign-on.json"
+    assert places["clickhouse --sign-on"] == places["superset WEIR_SUPERSET_SIGN_ON_FILE"] == file
+    assert "clickhouse --sign-on" not in without
 
 
 def test_each_agent_is_given_its_own_file(home: Path) -> None:
@@ -235,3 +242,18 @@ def test_only_jobs_that_ended_with_a_savepoint_stay_down(home: Path) -> None:
     words = {name: written[name]["autorestart"] for name in written.sections() if name.startswith("program:")}
     assert {name for name, word in words.items() if word != "true"} == {"program:flink"}
     assert words["program:flink"] == "unexpected"
+
+
+def test_dashboards_that_people_reach_from_elsewhere_ask_for_a_login() -> None:
+    """An address or a directory means other people than those at the machine; what the file says itself wins."""
+    directory = {"oidc": {"issuer": "https://login.example", "client_id": "weir", "client_secret_file": "s"}}
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({}, True),
+        ({"superset": {"url": "https://weir.example"}}, False),
+        ({"sign_on": directory}, False),
+        ({"superset": {"url": "https://weir.example", "public": True}}, True),
+        ({"sign_on": directory, "superset": {"public": True}}, True),
+        ({"superset": {"public": False}}, False),
+    ]
+    for settings, public in cases:
+        assert config.Config.model_validate(settings).is_public is public, settings

@@ -253,3 +253,12 @@ def test_every_made_site_has_networks_and_every_network_a_place(tmp_path: Path) 
                 assert sum(any(ipaddress.ip_address(end) in network for network in own) for end in ends) == 1
     for file in demo_sites.write_databases(tmp_path):
         assert "synthetic" in file.name
+
+
+def test_a_user_is_asked_for_in_the_database_of_its_role(tmp_path: Path) -> None:
+    access = tmp_path / "access.yaml"
+    access.write_text(
+        "roles: {analyst: {}, networks: {database: weir_networks}}\nusers: {ola: {role: networks}, kari: {role: analyst}}\n"
+    )
+    stack = config.Stack(config.Config.model_validate({"clickhouse": {"access": str(access)}}), tmp_path)
+    assert [stack.database_of(user) for user in ("ola", "kari", "nobody")] == ["weir_networks", "", ""]

@@ -86,10 +86,12 @@ class ClickHouse:
 
 
 def connect(stack: Stack, user: str, patience: float | None = 130) -> ClickHouse:
-    """Connect to the store of this stack, as one of the users of `clickhouse/access.yaml`."""
+    """Connect to the store of this stack, as one of the users of `clickhouse/access.yaml`: in the database of its role, if
+    the role has one of its own."""
     store = stack.config.clickhouse
+    database = stack.database_of(user) or store.database
     return ClickHouse(
-        stack.clickhouse_url, user, stack.password(user), store.database, patience, store.authority if store.url else ""
+        stack.clickhouse_url, user, stack.password(user), database, patience, store.authority if store.url else ""
     )
 
 

@@ -181,10 +181,14 @@ class Oidc(_Part):
 
 
 class Roles(_Part):
-    """The groups whose members get each role; `customers` by a customer's name. Who is in none of them is refused."""
+    """The groups whose members get each role: admin and viewer at the dashboards, analyst and networks at the store, and
+    `customers`, by a customer's name, at both. Who is in none of them is refused.
+    """
 
     admin: list[str] = []
     viewer: list[str] = []
+    analyst: list[str] = []
+    networks: list[str] = []
     customers: dict[str, list[str]] = {}
 
 
@@ -207,14 +211,13 @@ class SignOn(_Part):
 
 
 class Superset(_Part):
-    """The dashboards. With `public` false, only users who log in see them. url: the address by which people reach them
-    through a reverse proxy; with https, cookies travel by TLS alone.
+    """The dashboards. public: whether people see them without a login; if it is not set, they do unless `url` or the key
+    `sign_on` is. url: the address by which people reach them through a reverse proxy; with https, cookies travel by TLS alone.
     """
 
     enabled: bool = True
-    public: bool = True
+    public: bool | None = None
     url: str = ""
-    sign_on: SignOn | None = None
 
     @field_validator("url")
     @classmethod
@@ -240,7 +243,14 @@ class Config(_Part):
     clickhouse: ClickHouse = ClickHouse()
     storage: Storage = Storage()
     superset: Superset = Superset()
+    sign_on: SignOn | None = None
     agents: list[Agent] = []
+
+    @property
+    def is_public(self) -> bool:
+        """Whether people see the dashboards without a login."""
+        own = self.superset
+        return not (own.url or self.sign_on) if own.public is None else own.public
 
 
 def _checked_size(text: str) -> str:
@@ -336,6 +346,14 @@ class Stack:
             return list(yaml.safe_load(self.access.read_text())["users"])
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
             raise WeirError(f"{self.access}: is unreadable, or names no users ({type(error).__name__})") from error
+
+    def database_of(self, user: str) -> str:
+        """The database of a user's role in the store's access file; empty if the role has none of its own."""
+        try:
+            tree = yaml.safe_load(self.access.read_text())
+            return str(tree["roles"][tree["users"][user]["role"]].get("database", ""))
+        except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+            return ""  # the store reports what is wrong with the file
 
     @property
     def passwords(self) -> dict[str, str]:

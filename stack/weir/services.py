@@ -226,6 +226,9 @@ def _clickhouse(stack: Stack) -> Service:
             str(stack.access),
             "--memory",
             stack.config.clickhouse.memory,
+            "--proxy-key",
+            str(stack.secret_file("superset-proxy")),
+            *(["--sign-on", file] if (file := _sign_on(stack)) else []),
         ],
         environment={"PYTHONPATH": str(stack.checkout / "clickhouse/embedded")} | stack.passwords,
         port=stack.config.ports.clickhouse,
@@ -398,7 +401,7 @@ def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
         "WEIR_SUPERSET_SECRET_KEY_FILE": str(stack.secret_file("superset-key")),
         "WEIR_SUPERSET_ADMIN_PASSWORD_FILE": str(stack.secret_file("superset-admin")),
         "WEIR_SUPERSET_PORT": str(stack.config.ports.superset),
-        "WEIR_SUPERSET_PUBLIC": "yes" if settings.public else "no",
+        "WEIR_SUPERSET_PUBLIC": "yes" if stack.config.is_public else "no",
         "WEIR_SUPERSET_URL": settings.url,
         "WEIR_SUPERSET_PROXY_KEY_FILE": str(stack.secret_file("superset-proxy")),
         "WEIR_CLICKHOUSE_HOST": store.host,
@@ -407,12 +410,19 @@ def superset_command(stack: Stack) -> tuple[Path, Path, dict[str, str]]:
         "WEIR_CLICKHOUSE_AUTHORITY": stack.config.clickhouse.authority,
         **stack.password_file("dashboard"),
     }
-    if settings.sign_on:
-        file = stack.run / "sign-on.json"
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file.write_text(settings.sign_on.model_dump_json())
-        environment["WEIR_SUPERSET_SIGN_ON_FILE"] = str(file)
+    if file := _sign_on(stack):
+        environment["WEIR_SUPERSET_SIGN_ON_FILE"] = file
     return stack.venvs / "superset/bin/python", stack.checkout / "superset/weir_superset.py", environment
+
+
+def _sign_on(stack: Stack) -> str:
+    """The file with the key `sign_on`, for the store and the dashboards; empty if people's accounts are nowhere else."""
+    if not stack.config.sign_on:
+        return ""
+    file = stack.run / "sign-on.json"
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.write_text(stack.config.sign_on.model_dump_json())
+    return str(file)
 
 
 def agent(stack: Stack, one: Agent) -> Service:

@@ -306,6 +306,18 @@ def test_a_wrong_name_is_an_error(tmp_path: Path) -> None:
         weir_assets.bundle(tmp_path)
 
 
+def test_only_tables_with_links_render_html_and_texts_of_strangers_are_escaped() -> None:
+    tables = {name: chart for name, chart in CHARTS.items() if chart["viz_type"] == "table"}
+    rendered = {name for name, chart in tables.items() if chart["params"]["allow_render_html"]}
+    assert 5 < len(rendered) < len(tables)
+    outside = {"server_name", "dns_query", "text", "subject", "label", "name", "description", "interface_name"}
+    shown = {name: outside & {str(one) for one in tables[name]["params"].get("groupby", ())} for name in rendered}
+    assert {column for columns in shown.values() for column in columns} == {"server_name", "dns_query"}
+    sql = (weir_assets.FOLDER / "datasets/weir/address.sql").read_text()
+    assert "encodeXMLComponent(r.server_name)" in sql
+    assert "encodeXMLComponent(r.dns_query)" in sql
+
+
 def test_every_list_of_hosts_has_words() -> None:
     text = (Path(__file__).resolve().parents[2] / "clickhouse/lists/top_indicators.sql").read_text()
     assert list(weir_templates.FINDINGS) == re.findall(r"'(\w+)' = \d+", text)

@@ -173,6 +173,8 @@ SQL = "(SELECT 1)"
         ("time_offsets", ["1 week ago"]),
         ("row_limit", "1; SELECT"),
         ("post_processing", [{"operation": "resample", "options": {"rule": "1ns"}}]),
+        ("time_range", "x" * 201),
+        ("filters", [{"col": "time", "op": "TEMPORAL_RANGE", "val": "1 " * 101}]),
         ("unknown", None),
     ],
 )
@@ -255,6 +257,9 @@ def test_a_world_map_asks_with_names() -> None:
         ("extra_filters", [{"col": SQL, "op": "==", "val": 1}]),
         ("extra_form_data", {"filters": [{"col": SQL, "op": "==", "val": 1}]}),
         ("datasource", "1__query"),
+        ("time_range", "x" * 201),
+        ("extra_form_data", {"time_range": "x" * 201}),
+        ("adhoc_filters", [{**kept, "operator": "TEMPORAL_RANGE", "comparator": "x" * 201}]),
     ):
         changed = copy.deepcopy(asked) | {key: value}
         with pytest.raises(weir_requests.RefusedError):

@@ -46,6 +46,11 @@ def test_an_account_waits_wherever_it_is_guessed_from_but_not_where_it_is_known(
     assert counts.attempt("admin", "203.0.113.1", 1000) > 0
     for address in ("192.0.2.1", "127.0.0.1", "::1"):
         assert counts.attempt("admin", address, 1000) == 0, "nobody can keep its owner out"
+    counts.forget("admin", known=False)
+    for number in range(FREE_WHOLE):
+        assert counts.attempt("admin", f"198.51.100.{number}", 1000) == 0
+    assert counts.attempt("admin", "203.0.113.1", 1000) > 0
+    assert counts.attempt("admin", "192.0.2.1", 1000) == 0, "who is let in again is known where it was known"
     counts.forget("admin")
     assert counts.attempt("admin", "203.0.113.1", 1000) == 0
 
@@ -57,6 +62,15 @@ def test_success_takes_only_its_own_count_back(counts: Lockout) -> None:
     counts.attempt("own", "192.0.2.1", 1001)
     counts.succeeded("own", "192.0.2.1", 1001)
     assert counts.attempt("another", "192.0.2.1", 1000.5) > 0
+
+
+def test_an_attempt_that_nobody_could_judge_costs_nothing(counts: Lockout) -> None:
+    for _ in range(3 * FREE_WHOLE):
+        assert counts.attempt("kari", "192.0.2.1", 1000) == 0
+        counts.withdraw("kari", "192.0.2.1")
+    for _ in range(FREE_PAIR):
+        assert counts.attempt("kari", "192.0.2.1", 1000) == 0
+    assert counts.attempt("kari", "192.0.2.1", 1000) > 0
 
 
 def test_many_attempts_at_once_gain_nothing(counts: Lockout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,9 @@ import httpx
 import oidc_provider_mock
 import pytest
 from conftest import ADMIN
+from directory import GROUPS, PEOPLE, Directory
 from flask.sessions import SecureCookieSessionInterface
-from servers import GROUPS, PEOPLE, SERVICE, Directory, Person, command, eventually, free_port, serving
+from servers import Person, command, eventually, free_port, serving
 
 import weir_lockout
 
@@ -49,6 +50,10 @@ def test_an_account_is_made_and_removed_and_its_session_ends(here: tuple[str, Pa
     listed = {one["user"]: one for one in json.loads(command(home, "user", "list").stdout.splitlines()[-1])}
     assert (listed["kari"]["roles"], listed["kari"]["source"]) == (["Viewer"], "here")
     assert "already exists, with another role" in command(home, "user", "add", "kari", "--role", "admin").stderr
+    # A new password ends the sessions of the old one.
+    assert command(home, "user", "add", "kari", "--role", "viewer").returncode == 0
+    assert kari.name() == ""
+    kari = _logged_in(url, "kari", "p")
     assert command(home, "user", "remove", "kari").returncode == 0
     assert kari.name() == ""
     # The database gives the number of the account to the next one.
@@ -207,17 +212,7 @@ def ldap(prepared: Path, directory: Directory, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("with-ldap")
     home = Path(shutil.copytree(prepared, folder / "home"))
     _make_customer(home)
-    (folder / "password").write_text("service\n")
-    own = {
-        "server": directory.url,
-        "start_tls": False,
-        "authority": directory.authority,
-        "search": PEOPLE,
-        "filter": "",
-    }
-    own |= {"bind_user": SERVICE, "bind_password_file": str(folder / "password")}
-    own |= {"uid_field": "uid", "group_field": "memberOf"}
-    sign_on = {"ldap": own, "oidc": None, "roles": ROLES, "recheck_s": RECHECK, "grace_s": GRACE}
+    sign_on = {"ldap": directory.settings(folder), "oidc": None, "roles": ROLES, "recheck_s": RECHECK, "grace_s": GRACE}
     with serving(home, WEIR_SUPERSET_SIGN_ON=json.dumps(sign_on)) as url:
         yield url, home
 
@@ -248,8 +243,13 @@ def test_groups_give_the_roles(ldap: tuple[str, Path]) -> None:
     for name, roles in (("anna", ["Admin"]), ("bo", ["Viewer"]), ("cecilie", ["Customer Fjord Power"])):
         person = _signed_on(url, name)
         assert (person.name(), person.roles()) == (name, roles)
+    # Another spelling is the same account, and no second one.
+    anna = Person(url)
+    anna.log_in("ANNA", "anna-s")
+    assert anna.name() == "anna"
     listed = {one["user"]: one["source"] for one in json.loads(command(home, "user", "list").stdout.splitlines()[-1])}
     assert (listed["anna"], listed["admin"]) == ("ldap", "here")
+    assert [name for name in listed if name.lower() == "anna"] == ["anna"]
 
 
 def test_nobody_else_comes_in(ldap: tuple[str, Path]) -> None:
@@ -314,16 +314,21 @@ def provider() -> Iterator[str]:
             ("3", "admin", ["admins"]),
             ("4", "frida", ["admins"]),
         ):
-            claims = {"preferred_username": name, "groups": groups, "email": f"{name}{sub}@example.org"}
+            # The first says that an address is its own that an account of Weir will have.
+            claims = {"preferred_username": name, "groups": groups, "email": "ingrid@weir.invalid"}
             httpx.put(f"{url}/users/{sub}", json=claims).raise_for_status()
         yield url
 
 
 @pytest.fixture(scope="module")
-def oidc(prepared: Path, provider: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def oidc_home(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(prepared, tmp_path_factory.mktemp("with-oidc") / "home"))
+
+
+@pytest.fixture(scope="module")
+def oidc(oidc_home: Path, provider: str) -> Iterator[str]:
     """A Superset whose people come from the provider."""
-    folder = tmp_path_factory.mktemp("with-oidc")
-    home = Path(shutil.copytree(prepared, folder / "home"))
+    home, folder = oidc_home, oidc_home.parent
     (folder / "secret").write_text("s\n")
     own = {"issuer": provider, "client_id": "weir", "client_secret_file": str(folder / "secret")}
     own |= {"scope": "openid profile email", "username_claim": "preferred_username", "groups_claim": "groups"}
@@ -345,8 +350,11 @@ def _sent_by(url: str, sub: str) -> Person:
     return person
 
 
-def test_a_provider_signs_people_on(oidc: str) -> None:
+def test_a_provider_signs_people_on(oidc: str, oidc_home: Path) -> None:
     frida = _sent_by(oidc, "1")
+    # What she says her address of mail is blocks nobody.
+    assert command(oidc_home, "user", "add", "ingrid", "--role", "viewer").returncode == 0
+    assert "ingrid" in command(oidc_home, "user", "list").stdout
     assert (frida.name(), frida.roles()) == ("frida", ["Viewer"])
     # No listed group; the name of an account here; the name of somebody else at the provider.
     for sub in ("2", "3", "4"):

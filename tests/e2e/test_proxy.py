@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,7 +33,8 @@ def stack() -> Iterator[RunningStack]:
     running = RunningStack(superset=True)
     file = running.home / "weir.yaml"
     settings = yaml.safe_load(file.read_text())
-    settings["superset"]["url"] = f"https://{NAME}"
+    # A visitor without a login asks, too.
+    settings["superset"] |= {"url": f"https://{NAME}", "public": True}
     file.write_text(yaml.safe_dump(settings))
     running.stack = running._load()
     with running:
@@ -119,6 +121,21 @@ def test_a_question_names_the_person_and_the_address_before_the_proxy(stack: Run
     assert said - {None} == {"127.0.0.1"}
     assert stack.weir("user", "remove", "kari").status == 0
     assert "username" not in viewer.call("/api/v1/me/")[1]["result"], "the session has ended"
+
+
+def test_no_log_holds_what_a_client_of_the_store_sends_in_the_address(tmp_path: Path) -> None:
+    http, pages, store, nobody, answering = free_ports(5)
+    with Nginx(tmp_path, (http, pages, store), nobody, answering, "k"):
+        client = httpx.Client(base_url=f"https://127.0.0.1:{store}", verify=False, event_hooks={"request": [_by_name]})
+        for path in (
+            "/?user=kari&password=s3cret",
+            "/nothing?password=s3cret",
+            "/?password=s3cret&query=" + "x" * 50_000,
+        ):
+            client.post(path)
+    logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert '"POST /"' in logs
+    assert "s3cret" not in logs
 
 
 def test_only_tls_and_only_its_name(proxy: Nginx) -> None:

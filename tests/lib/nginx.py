@@ -32,6 +32,7 @@ class Nginx:
             r"127\.0\.0\.1:8088": f"127.0.0.1:{superset}",
             r"127\.0\.0\.1:8123": f"127.0.0.1:{store}",
             r"/etc/nginx/weir/": f"{folder}/",
+            r"/var/log/nginx/": f"{folder}/",
         }
         for pattern, wanted in replaced.items():
             text, count = re.subn(pattern, wanted, text)

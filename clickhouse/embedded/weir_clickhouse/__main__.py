@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int:
         return _access_sql(arguments[1:])
     if arguments[:1] == ["tables-md"]:
         return _tables_md(arguments[1:])
+    if arguments[:1] == ["door"]:
+        from weir_clickhouse import door
+
+        return door.main(arguments[1:])
     options = _parser().parse_args(arguments)
     return _serve(options, _passwords())
 
@@ -62,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
         "--backups", type=Path, metavar="DIR", help="where BACKUP writes and RESTORE reads; default: `backups` beside the data"
     )
     parser.add_argument("--audit", type=Path, metavar="DIR", help="directory of the audit; default: `audit` in the data")
+    parser.add_argument(
+        "--sign-on", type=Path, metavar="FILE", help="people of a directory or provider: the key sign_on of weir.yaml as JSON"
+    )
+    parser.add_argument(
+        "--proxy-key", type=Path, metavar="FILE", help="key by which a reverse proxy proves itself, which names its clients"
+    )
     parser.add_argument(
         "--config", type=Path, metavar="FILE", help="further ClickHouse configuration (XML); the disks in it are writable"
     )
@@ -174,7 +184,7 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
         _say(f"--listen: not HOST:PORT: {options.listen}")
         return 2
 
-    from weir_clickhouse import walls
+    from weir_clickhouse import door, walls
     from weir_clickhouse.access import AccessError, load
     from weir_clickhouse.allowed import AllowedError
 
@@ -183,10 +193,12 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     audit_folder = (options.audit or data / "audit").resolve()
     try:
         access = load(options.access, passwords)
+        proxy_key = options.proxy_key.read_text().strip() if options.proxy_key else ""
+        sign_on = json.loads(options.sign_on.read_text()) if options.sign_on else None
         config = _further(options.config)
         for folder in (data, backups, audit_folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (AccessError, AllowedError, OSError) as error:
+    except (AccessError, AllowedError, OSError, ValueError) as error:
         _say(str(error))
         return 2
     for name in (name for name, known in access.hashes.items() if not known):
@@ -197,6 +209,13 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     except OSError as error:
         _say(f"cannot listen on {options.listen}: {error.strerror or error}")
         return 2
+    doors = []
+    if sign_on:
+        access = access.with_customers(sign_on["roles"].get("customers") or {})
+        # Before the walls, beyond which nothing can be asked of a directory.
+        doors = door.start(options.sign_on.resolve())
+    from weir_clickhouse.people import People
+
     own_audit = [] if audit_folder.is_relative_to(data) else [audit_folder]
     try:
         # Before the engine is loaded: its library starts threads, and walls bind those of later.
@@ -223,7 +242,8 @@ def _serve(options: argparse.Namespace, passwords: dict[str, str]) -> int:
     sys.setswitchinterval(0.0005)
     engine = Engine(data, backups, access, memory=options.memory, threads=options.max_queries, config=config)
     audit = Audit(audit_folder)
-    front = Front(engine, access, options.max_queries, options.max_body, audit, walls=held)
+    people = People(access, data / "front/lockout.db", sign_on, doors, proxy_key)
+    front = Front(engine, access, options.max_queries, options.max_body, audit, people, walls=held)
     server = Server(listening, front)
     server.prepare()
     try:

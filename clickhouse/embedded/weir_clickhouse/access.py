@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ _ADMIN = (
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OBJECT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.(\*|[A-Za-z_][A-Za-z0-9_]*\*?)")
 _GRANTS = ("all", "insert", "select")
+_KEYS = {"what", "grants", "tables", "rows", "masked", "database", "readonly", "limits", "quota"}
 _INTERVAL = re.compile(r"(\d{1,6}) (second|minute|hour|day)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 
@@ -47,6 +48,9 @@ _TELLS = frozenset(["max_rows_to_read", "max_bytes_to_read", "read_overflow_mode
 #: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
 #: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
 _FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
+#: Settings of users who see networks alone: without them the engine leaves out the shuffle of a view that a reader sorts or
+#: groups, and equal rows would come in the order of their addresses.
+_SHUFFLED = {"query_plan_remove_redundant_sorting": 0, "optimize_duplicate_order_by_and_distinct": 0}
 
 #: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server
 #: they need a grant; the embedded engine has one user, to whom they are open, so they have no rows for readers.
@@ -108,7 +112,8 @@ class Role:
     """One role: its rights, its tables, its limits (settings of ClickHouse) and its quotas.
 
     rows: instead of tables, the views of which a user sees only some rows, each with its columns that name customers; a
-    row belongs to a customer that one of them names. user, customers: the owner of a role with rows.
+    row belongs to a customer that one of them names. user, customers: the owner of a role with rows. masked: its views show
+    networks instead of addresses. database: its default database, if it has one of its own.
     """
 
     name: str
@@ -121,6 +126,8 @@ class Role:
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     user: str = ""
     customers: tuple[str, ...] = ()
+    masked: bool = False
+    database: str | None = None
     allowed: Allowed = field(default_factory=Allowed, repr=False)
 
     @property
@@ -140,7 +147,12 @@ class Role:
     @property
     def fixed(self) -> Mapping[str, int]:
         """Settings that nobody may change."""
-        return _FILTER_FIRST if self.rows else {}
+        return _FILTER_FIRST if self.rows else _SHUFFLED if self.masked else {}
+
+    @property
+    def hides(self) -> bool:
+        """Whether its views hide something that the engine reads."""
+        return bool(self.rows) or self.masked
 
     @property
     def at_once(self) -> int | None:
@@ -170,7 +182,7 @@ class Role:
             raise ServerError(497, f"Not enough privileges: the role {self.name} may not {word}")
         self.allowed.check_functions(self.name, statement, params, known)
         self.allowed.check_settings(self._group, statement, self.limits if self.readonly else {}, known)
-        if self.rows:
+        if self.hides:
             # The engine prunes by keys before it filters rows: what it would read tells of rows that are not the reader's.
             if _explains(statement):
                 raise ServerError(497, f"Not enough privileges: the role {self.name} may not EXPLAIN")
@@ -190,7 +202,7 @@ class Role:
         """
         out = {name: str(value) for name, value in {**self.limits, **self.fixed}.items() if name != AT_ONCE}
         for name, value in asked.items():
-            if self.rows and name in _TELLS:
+            if self.hides and name in _TELLS:
                 raise allowed.fixed(name)
             if not self.is_admin:
                 without_effect = current.get(name) == value and name not in out
@@ -221,12 +233,32 @@ class User:
 
 @dataclass(frozen=True)
 class Access:
-    """All of access.yaml, and the SHA-256 of each user's password in hexadecimal; empty for one without a password."""
+    """All of access.yaml, and the SHA-256 of each user's password in hexadecimal; empty for one without a password.
+
+    people: the role of those who belong to a customer by their groups, by the customer's name.
+    """
 
     database: str | None
     roles: Mapping[str, Role]
     users: Mapping[str, User]
     hashes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    people: Mapping[str, Role] = field(default_factory=dict)
+
+    def with_customers(self, names: Iterable[str]) -> Access:
+        """The same, with roles for people of these customers, who have no users here."""
+        role = self.roles.get("customer")
+        if role is None or not role.rows:
+            return self
+        # No user's name begins with a digit.
+        people = {name: replace(role, user=f"{at}_signed_on", customers=(name,)) for at, name in enumerate(names)}
+        return replace(self, people=people)
+
+    def person_role(self, roles: Collection[str], customers: Sequence[str]) -> Role | None:
+        """The role of a person whose groups give these: the widest; None for nobody's, and for several customers'."""
+        for name in ("analyst", "networks"):
+            if name in roles and name in self.roles:
+                return self.roles[name]
+        return self.people.get(customers[0]) if len(customers) == 1 else None
 
     def authenticate(self, name: str, password: str, peer: str) -> User:
         """The user of this name and password, coming from the address `peer`; raises error 516."""
@@ -307,8 +339,8 @@ def _mapping(where: str, value: Any) -> list[tuple[str, Any]]:
 
 def _role(where: str, name: str, body: Any) -> Role:
     fields = dict(_mapping(where, body))
-    if not set(fields) <= {"what", "grants", "tables", "rows", "readonly", "limits", "quota"}:
-        raise AccessError(f"{where}: has a key other than what, grants, tables, rows, readonly, limits, quota")
+    if not set(fields) <= _KEYS:
+        raise AccessError(f"{where}: has a key other than {', '.join(sorted(_KEYS))}")
     grants, tables, limits = fields.get("grants"), fields.get("tables", []), fields.get("limits", {})
     if not isinstance(grants, list) or not grants or not set(grants) <= set(_GRANTS):
         raise AccessError(f"{where}: grants must be a list of {', '.join(_GRANTS)}")
@@ -322,11 +354,16 @@ def _role(where: str, name: str, body: Any) -> Role:
         raise AccessError(f"{where}: readonly: true requires grants [select]")
     if rows and not readonly:
         raise AccessError(f"{where}: rows requires readonly: true")
+    masked, database = fields.get("masked", False), fields.get("database")
+    if not isinstance(masked, bool) or (masked and not (readonly and tables)):
+        raise AccessError(f"{where}: masked: true requires tables and readonly: true")
+    if database is not None and not (isinstance(database, str) and _NAME.fullmatch(database)):
+        raise AccessError(f"{where}: database: not a name")
     for key, value in _mapping(f"{where}: limits", limits):
         _positive(f"{where}: limits.{key}", value)
     quotas = _quotas(f"{where}: quota", fields.get("quota", []))
     what = str(fields.get("what", ""))
-    return Role(name, what, tuple(grants), tuple(tables), readonly, dict(limits), quotas, rows)
+    return Role(name, what, tuple(grants), tuple(tables), readonly, dict(limits), quotas, rows, masked=masked, database=database)
 
 
 def _positive(where: str, value: Any) -> None:
@@ -375,6 +412,7 @@ def users_xml(access: Access) -> str:
     """
     held = {role.engine_role: role for role in access.roles.values() if not role.rows}
     bound = {user.role.engine_role: user.role for user in access.users.values() if user.role.rows}
+    bound |= {role.engine_role: role for role in access.people.values()}
     roles = []
     for name, role in (held | bound).items():
         if role.is_admin:
@@ -452,7 +490,8 @@ def access_sql(access: Access) -> str:
             login += " HOST " + (", ".join(f"IP '{network}'" for network in user.networks) or "ANY")
         else:
             login = " HOST NONE"
-        default = f" DEFAULT DATABASE {access.database}" if access.database else ""
+        database = user.role.database or access.database
+        default = f" DEFAULT DATABASE {database}" if database else ""
         lines.append(f"CREATE USER IF NOT EXISTS {user.name} HOST NONE;")
         # Of a user whose role in the file has changed.
         if others := ", ".join(f"weir_{name}" for name in access.roles if name != user.role.name):

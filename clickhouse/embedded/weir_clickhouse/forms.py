@@ -20,6 +20,8 @@ from .lexer import Kind, LexicalError, Token, tokens
 
 #: Octets of a whole form; of its parts without a file name; and of the head of one part.
 _LARGEST, _TEXTS, _HEAD = 16 << 20, 1 << 20, 4 << 10
+#: Octets of the header that names a part.
+_DISPOSITION = 512
 #: A form up to this size costs no more than a statement.
 SMALL = 1 << 20
 #: Parts of a form; tables of one request.
@@ -116,7 +118,12 @@ def _described(head: bytes) -> tuple[str, bool]:
     """The name of a part, and whether it has a file name."""
     for one in head.decode(errors="surrogateescape").split("\r\n"):
         key, _, value = one.partition(":")
-        attributes = _attributes(value) if key.strip().lower() == "content-disposition" else {}
+        if key.strip().lower() != "content-disposition":
+            continue
+        # The library's time grows with the square of the length.
+        if len(value) > _DISPOSITION:
+            raise _malformed(f"a part is described in more than {_DISPOSITION} octets")
+        attributes = _attributes(value)
         if "name" in attributes:
             return attributes["name"], "filename" in attributes
     raise _malformed("a part has no name")

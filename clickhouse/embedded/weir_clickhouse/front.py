@@ -16,6 +16,7 @@ from .audit import Audit
 from .connections import Limits
 from .engine import Engine
 from .errors import ServerError
+from .people import People
 from .quotas import Quotas
 from .refusals import refuse_dangerous
 from .sessions import Sessions
@@ -29,7 +30,7 @@ _OUTSIDE, _OUTSIDE_OF_USER = 8, 2
 @dataclass
 class Front:
     """State shared by all requests. concurrent: maximum statements at the same time; largest_body: octets, as sent and as
-    decompressed. audit: has started. walls: those around this process.
+    decompressed. audit: has started. people: who may log in. walls: those around this process.
 
     A quarter of the places is reserved for writers, and a reader has at most a quarter unless access.yaml says otherwise, so
     readers never block inserts.
@@ -40,6 +41,7 @@ class Front:
     concurrent: int
     largest_body: int
     audit: Audit
+    people: People
     limits: Limits = field(default_factory=Limits)
     sessions: Sessions = field(default_factory=Sessions)
     quotas: Quotas = field(default_factory=Quotas)

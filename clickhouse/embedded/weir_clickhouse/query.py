@@ -14,12 +14,12 @@ import json
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from . import codec, forms, framing, metrics, reading
-from .access import User
+from .access import Role, User
 from .audit import Asked
 from .body import Body, bounded
 from .engine import Cancelled, Request, comment
@@ -120,7 +120,7 @@ class Query:
     @property
     def _peer(self) -> str:
         """The address of the client."""
-        return self._gateway.req.conn.remote_addr or "127.0.0.1"
+        return self._front.people.address(self._gateway.req.conn.remote_addr or "127.0.0.1", self._gateway.header)
 
     def log_in(self) -> User:
         """The user of this request. Raises ServerError."""
@@ -138,10 +138,16 @@ class Query:
                 name, _, password = base64.b64decode(authorization[6:], validate=True).decode().partition(":")
             except (binascii.Error, UnicodeDecodeError):
                 name = None
+        if name is None and authorization and authorization[:7].lower() == "bearer ":
+            return self._counted("a token", lambda: self._front.people.by_token(authorization[7:].strip()))
         if name is None:
             name, password = params.get("user", "default"), params.get("password", "")
+        asked, given = name, password or ""
+        return self._counted(name, lambda: self._front.people.by_password(asked, given, self._peer))
+
+    def _counted(self, name: str, login: Callable[[], User]) -> User:
         try:
-            return self._front.access.authenticate(name, password or "", self._peer)
+            return login()
         except ServerError:
             metrics.refused.labels("authentication").inc()
             self._front.audit.login_failed(self._peer, name.encode(errors="replace").decode())
@@ -204,7 +210,7 @@ class Query:
         ):
             request = Request(
                 role,
-                database or session.database or self._default_database(),
+                database or session.database or self._default_database(role),
                 {**session.settings, **settings},
                 named,
                 comment(self._id, params.get("log_comment", "")),
@@ -227,8 +233,8 @@ class Query:
         named = statement.format or self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format")
         return named or "Values"
 
-    def _default_database(self) -> str | None:
-        name = self._front.access.database
+    def _default_database(self, role: Role) -> str | None:
+        name = role.database or self._front.access.database
         return name if name and self._front.engine.has_database(name) else None
 
     def _execute(self, statement: Statement, data: Iterator[bytes], request: Request, session: Any) -> str:

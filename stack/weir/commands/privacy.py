@@ -65,7 +65,7 @@ def translate(
     Example: weir privacy translate 192.0.2.0/24 --period 7d --at 2026-11-27 --reason 'report of customer 7' --share a --share b
     """
     wanted = forget.network(prefix)
-    stack, pan, detail = _opened(period, at, reason, share)
+    stack, pan, detail = _opened("translate", period, at, reason, share)
     found = pan.network(wanted)
     audit.note(stack, "translate", {**detail, "digest": audit.keyed(stack, wanted), "pseudonym": str(found)})
     print(_shown(found))
@@ -84,7 +84,7 @@ def reveal(
     Example: weir reveal 62.4.233.236 --period 7d --at 2026-11-27T08:00:00 --reason 'order 17/26 of the court' --share a --share b
     """
     wanted = _address(pseudonym)
-    stack, pan, detail = _opened(period, at, reason, share)
+    stack, pan, detail = _opened("reveal", period, at, reason, share)
     found = pan.address(wanted)
     own = audit.keyed(stack, ipaddress.ip_network(found))
     audit.note(stack, "reveal", {**detail, "pseudonym": str(wanted), "digest": own})
@@ -105,15 +105,22 @@ def _shown(network: Network) -> str:
     return str(network.network_address) if network.num_addresses == 1 else str(network)
 
 
-def _opened(period: str, at: str, reason: str, files: list[Path] | None) -> tuple[Stack, CryptoPan, dict[str, Any]]:
-    """The stack, the pseudonyms of the period, and what the audit says of it. Raises WeirError."""
+def _opened(
+    kind: str, period: str, at: str, reason: str, files: list[Path] | None
+) -> tuple[Stack, CryptoPan, dict[str, Any]]:
+    """The stack, the pseudonyms of the period, and what the audit says of it. Raises WeirError; if the shares give no key, the
+    audit has the attempt, as `kind` refused."""
     stack = configured()
     if not reason.strip():
         raise WeirError("a reason must say why")
     if not audit.here(stack):
         raise WeirError("nothing is shown: this stack's store writes no audit")
     seconds, moment = audit_log.seconds(period), pseudonyms.time(at)
-    opened = pseudonyms.opened(stack, _shares(files))
+    try:
+        opened = pseudonyms.opened(stack, _shares(files))
+    except WeirError as error:
+        audit.note(stack, f"{kind}_refused", {"reason": reason.strip(), "period": period, "why": str(error)})
+        raise
     number = pseudonyms.period(moment, seconds)
     pan = CryptoPan(pseudonyms.period_key(opened.master, seconds, number))
     detail = {

@@ -16,8 +16,9 @@ SELECT
     r.protocol_name AS protocol,
     r.dst_port AS port,
     multiIf(r.application != '', r.application, r.service != '', r.service, concat(r.protocol_name, ' ', toString(r.dst_port))) AS application_or_port,
-    r.server_name AS server_name,
-    r.dns_query AS dns_query,
+    -- The table renders links, and whoever sends a packet chooses these names.
+    encodeXMLComponent(r.server_name) AS server_name,
+    encodeXMLComponent(r.dns_query) AS dns_query,
     r.src_port AS src_port,
     r.flow_start AS flow_start,
     sum(if(r.src_addr = asked, r.fwd_octets, r.rev_octets)) AS sent_octets,

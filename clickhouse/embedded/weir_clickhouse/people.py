@@ -1,0 +1,169 @@
+"""Logins: the users of access.yaml, and people whom a directory or an OpenID Connect provider knows.
+
+Who fails to log in must wait, as at the dashboards (`weir_lockout.py`, which both use); but not programs, those that write
+and the dashboards: their passwords are generated, and nobody may keep them out. A login that was right is taken as
+right for `recheck_s`, by the same password from the same address, without asking again; so who is removed from the directory
+has no access after that time. While the directory does not answer, that holds for `grace_s`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import queue
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import metrics
+from .access import Access, User
+from .audit import SPEAKS_FOR_OTHERS
+from .door import LARGEST, PATIENCE
+from .errors import ServerError
+from .shared import weir_groups, weir_lockout
+
+#: Seconds for which a login is right without `sign_on`; logins that are remembered.
+_RECHECK, _MOST = 60.0, 10_000
+
+
+@dataclass(frozen=True)
+class _Login:
+    """A login that was right. digest: of its password; at: when that was known; user: who it is."""
+
+    digest: bytes
+    at: float
+    user: User
+
+
+class _DownError(Exception):
+    """The directory or the provider does not answer."""
+
+
+class People:
+    """Everybody who may log in. counts: file of the lockout. sign_on: the key of weir.yaml; door: sockets of door.py.
+    proxy_key: by which a reverse proxy proves itself; '' if there is none."""
+
+    def __init__(
+        self,
+        access: Access,
+        counts: Path,
+        sign_on: Mapping[str, Any] | None = None,
+        door: Iterable[socket.socket] = (),
+        proxy_key: str = "",
+    ) -> None:
+        self._access, self._sign_on = access, sign_on or {}
+        self._proxy_key = proxy_key
+        self._lockout = weir_lockout.Lockout(counts)
+        self._door: queue.Queue[socket.socket] = queue.Queue()
+        for one in door:
+            one.settimeout(3 * PATIENCE)
+            self._door.put(one)
+        self._recheck = float(self._sign_on.get("recheck_s", _RECHECK))
+        self._grace = float(self._sign_on.get("grace_s", 0))
+        self._secret = secrets.token_bytes(16)
+        self._logins: dict[tuple[str, str], _Login] = {}
+        self._lock = threading.Lock()
+
+    def address(self, peer: str, header: Callable[[str], str | None]) -> str:
+        """The address of a client: what a proxy with the key says, else the one that the connection comes from."""
+        if not self._proxy_key or not hmac.compare_digest(
+            (header("X-Weir-Proxy") or "").encode(errors="replace"), self._proxy_key.encode()
+        ):
+            return peer
+        said = (header("X-Forwarded-For") or "").rpartition(",")[2].strip()
+        try:
+            return str(ipaddress.ip_address(said))
+        except ValueError:
+            return peer
+
+    def by_password(self, name: str, password: str, peer: str) -> User:
+        """The user of this name and password, coming from the address `peer`. Raises ServerError 516."""
+        digest = hmac.digest(self._secret, password.encode(errors="surrogateescape"), "sha256")
+        known = self._logins.get((name, peer))
+        if known and not hmac.compare_digest(known.digest, digest):
+            known = None
+        if known and time.monotonic() - known.at < self._recheck:
+            return known.user
+        own = self._access.users.get(name)
+        if own and (not own.role.readonly or name == SPEAKS_FOR_OTHERS):
+            return self._access.authenticate(name, password, peer)
+        wait = self._lockout.attempt(name, peer)
+        if wait:
+            metrics.refused.labels("lockout").inc()
+            raise ServerError(516, f"{name}: Authentication failed: too many failed logins, try again in {int(wait) + 1} s")
+        try:
+            user = self._found(name, password, peer)
+        except _DownError:
+            self._lockout.withdraw(name, peer)
+            if known and time.monotonic() - known.at < self._recheck + self._grace:
+                return known.user
+            raise ServerError(516, f"{name}: Authentication failed: the directory does not answer") from None
+        self._lockout.succeeded(name, peer)
+        with self._lock:
+            while len(self._logins) >= _MOST:
+                self._logins.pop(next(iter(self._logins)))
+            self._logins[name, peer] = _Login(digest, time.monotonic(), user)
+        return user
+
+    def by_token(self, token: str) -> User:
+        """The person whom the provider's token names. Raises ServerError 516."""
+        if not self._sign_on.get("oidc"):
+            raise ServerError(516, "Authentication failed: this store takes no tokens")
+        try:
+            return self._person("somebody with a token", {"token": token})
+        except _DownError:
+            raise ServerError(516, "Authentication failed: the provider does not answer") from None
+
+    def _found(self, name: str, password: str, peer: str) -> User:
+        if name in self._access.users or not self._sign_on.get("ldap"):
+            return self._access.authenticate(name, password, peer)
+        return self._person(name, {"name": name, "password": password})
+
+    def _person(self, name: str, asked: Mapping[str, str]) -> User:
+        said = self._ask(asked)
+        if "refused" in said:
+            raise _nobody(name)
+        name = str(said["name"])
+        if name in self._access.users:
+            # Its own user has this name, and a password of its own.
+            raise _nobody(name)
+        roles, customers = weir_groups.given(self._sign_on, said["groups"])
+        role = self._access.person_role(roles, customers)
+        if role is None:
+            more = "belong to several customers" if len(customers) > 1 else "give no role at the store"
+            raise ServerError(516, f"{name}: Authentication failed: the person's groups {more}")
+        return User(name, role, ())
+
+    def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        number = secrets.token_hex(8)
+        message = json.dumps({"id": number, **asked}, ensure_ascii=True).encode()
+        if len(message) > LARGEST:
+            return {"refused": "too long"}
+        try:
+            here = self._door.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise _DownError from None
+        try:
+            here.send(message)
+            while True:
+                said: dict[str, Any] = json.loads(here.recv(LARGEST))
+                # That of an earlier question came too late.
+                if said["id"] == number:
+                    break
+        except (OSError, ValueError):
+            raise _DownError from None
+        finally:
+            self._door.put(here)
+        if said.get("down"):
+            raise _DownError
+        return said
+
+
+def _nobody(name: str) -> ServerError:
+    return ServerError(516, f"{name}: Authentication failed: password is incorrect, or there is no user with such name")
