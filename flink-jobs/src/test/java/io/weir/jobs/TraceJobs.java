@@ -2,6 +2,7 @@ package io.weir.jobs;
 
 import io.weir.jobs.Trace.Event;
 import io.weir.jobs.Trace.Stop;
+import io.weir.jobs.alerts.AgentAlert;
 import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.alerts.Forward;
 import io.weir.jobs.enrich.DeclaredLookups;
@@ -32,6 +33,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
@@ -360,20 +362,27 @@ final class TraceJobs {
   /** alerts: the rows of forwarded alerts, and refused ones. */
   private static final class Alerts extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
-    private final Stage<RawMessage, AlertMessage> forward =
-        Stage.of(() -> new StreamFlatMap<>(new Forward()), AlertMessage.TYPE);
+    private final Stage<AgentAlert, AlertMessage> forward =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(new Forward()),
+            AgentAlert::probe,
+            Types.STRING,
+            AlertMessage.TYPE);
 
     Alerts() throws Exception {}
 
     @Override
     void event(Event event, List<String> out) throws Exception {
+      for (AlertMessage closed : forward.time(event.at())) {
+        out.add(Golden.line(closed.agentRow()));
+      }
       if (event.message() == null || isDeclaration(event)) {
         return;
       }
       accept.give(event.message());
-      for (RawMessage alert : accept.aside(Accept.ALERTS)) {
+      for (AgentAlert alert : accept.aside(Accept.ALERTS)) {
         for (AlertMessage forwarded : forward.give(alert)) {
-          out.add(Golden.line(forwarded.row()));
+          out.add(Golden.line(forwarded.agentRow()));
         }
       }
       for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {

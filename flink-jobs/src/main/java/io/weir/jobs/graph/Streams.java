@@ -2,6 +2,7 @@ package io.weir.jobs.graph;
 
 import static io.weir.jobs.operator.Named.named;
 
+import io.weir.jobs.alerts.AgentAlert;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.message.Accepted;
@@ -114,8 +115,8 @@ public final class Streams {
     return enriched.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS);
   }
 
-  /** Messages with an alert of an agent, checked. */
-  public DataStream<RawMessage> alerts() {
+  /** Alerts of agents, checked. */
+  public DataStream<AgentAlert> alerts() {
     return received.getSideOutput(Accept.ALERTS);
   }
 
