@@ -2,7 +2,6 @@ package io.weir.jobs;
 
 import io.weir.jobs.Trace.Event;
 import io.weir.jobs.Trace.Stop;
-import io.weir.jobs.alerts.AgentAlert;
 import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.alerts.Forward;
 import io.weir.jobs.enrich.DeclaredLookups;
@@ -14,6 +13,7 @@ import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.BatchBlocks;
 import io.weir.jobs.ledger.LedgerStages;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;

@@ -1,5 +1,6 @@
 package io.weir.jobs.alerts;
 
+import io.weir.jobs.message.AgentAlert;
 import io.weir.proto.Alert;
 import java.util.Iterator;
 import java.util.TreeMap;

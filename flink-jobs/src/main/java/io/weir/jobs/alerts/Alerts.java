@@ -4,6 +4,7 @@ import static io.weir.jobs.operator.Named.named;
 
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.graph.Streams;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.source.TopicKind;
 import io.weir.jobs.table.TableRow;

@@ -1,5 +1,6 @@
 package io.weir.jobs.alerts;
 
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;

@@ -2,10 +2,10 @@ package io.weir.jobs.graph;
 
 import static io.weir.jobs.operator.Named.named;
 
-import io.weir.jobs.alerts.AgentAlert;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;

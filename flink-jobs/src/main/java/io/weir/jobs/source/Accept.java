@@ -1,7 +1,7 @@
 package io.weir.jobs.source;
 
-import io.weir.jobs.alerts.AgentAlert;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;

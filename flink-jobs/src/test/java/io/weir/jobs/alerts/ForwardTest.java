@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.weir.jobs.Stage;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.proto.Alert;
 import java.util.ArrayList;
 import java.util.List;

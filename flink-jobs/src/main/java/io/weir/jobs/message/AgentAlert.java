@@ -1,4 +1,4 @@
-package io.weir.jobs.alerts;
+package io.weir.jobs.message;
 
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
@@ -11,7 +11,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * An alert of an agent as it came, checked.
  *
  * @param offset of its message in the topic
- * @param appended when the broker received it, see {@link io.weir.jobs.message.RawMessage#appended}
+ * @param appended when the broker received it, see {@link RawMessage#appended}
  */
 public record AgentAlert(Alert alert, long offset, long appended) {
   public static final WireType<AgentAlert> TYPE =
@@ -28,15 +28,18 @@ public record AgentAlert(Alert alert, long offset, long appended) {
 
     @Override
     public void write(AgentAlert value, DataOutputView out) throws IOException {
-      AlertMessage.TYPE.serializer().write(new AlertMessage(value.alert, 0), out);
+      byte[] bytes = value.alert.toByteArray();
+      out.writeInt(bytes.length);
+      out.write(bytes);
       out.writeLong(value.offset);
       out.writeLong(value.appended);
     }
 
     @Override
     public AgentAlert read(DataInputView in) throws IOException {
-      Alert alert = AlertMessage.TYPE.serializer().read(in).alert();
-      return new AgentAlert(alert, in.readLong(), in.readLong());
+      byte[] bytes = new byte[in.readInt()];
+      in.readFully(bytes);
+      return new AgentAlert(Alert.parseFrom(bytes), in.readLong(), in.readLong());
     }
   }
 }
