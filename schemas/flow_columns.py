@@ -91,9 +91,7 @@ def by_field(*tables: str) -> dict[tuple[str, str], Column]:
             if known.HasExtension(extension):
                 said = known.Extensions[extension]
                 codec = said.codec if said.HasField("codec") else CODEC
-                column = Column(
-                    said.name or field.name, said.type, codec, said.comment
-                )
+                column = Column(said.name or field.name, said.type, codec, said.comment)
                 found[message.name, field.name] = column
             elif field.message_type and message.name == "Flow":
                 take(field.message_type)

@@ -5,9 +5,9 @@ CREATE OR REPLACE VIEW v_alerts
     LIKE alerts (severity, reason, probe, subject, opened_at),
     closed_at Nullable(DateTime64(3, 'UTC')) COMMENT 'When the condition ended; NULL while it lasts',
     lasted_s UInt64 COMMENT 'How long the condition lasted, or has lasted so far, in seconds',
-    updated_at DateTime64(3, 'UTC') COMMENT 'When a job last updated the alert',
+    updated_at DateTime64(3, 'UTC') COMMENT 'When a job, or the agent, last updated the alert',
     LIKE alerts (text, values),
-    version UInt32 COMMENT 'Number of times that the alert was written; the view shows the newest version'
+    version UInt32 COMMENT 'Grows each time that the alert is written; the view shows the newest version'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -16,6 +16,6 @@ AS SELECT
     if(open, NULL, a.closed_at) AS closed_at,
     toUInt64(greatest(0, dateDiff('second', a.opened_at, if(open, now64(3, 'UTC'), a.closed_at)))) AS lasted_s,
     a.updated_at AS updated_at, a.text AS text, a.values AS values, a.version AS version
-FROM alerts AS a FINAL
+FROM (SELECT * FROM alerts FINAL UNION ALL SELECT * FROM agent_alerts FINAL) AS a
 ORDER BY open DESC, severity DESC, opened_at DESC
-COMMENT 'Alerts on probes, the newest version of each: open ones first, the most severe at the top';
+COMMENT 'Alerts on probes, and alerts of agents, the newest version of each: open ones first, the most severe at the top';

@@ -5,14 +5,20 @@ from __future__ import annotations
 import datetime
 import stat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
+import pytest
 from cryptography import x509
-from cryptography.x509.verification import PolicyBuilder, Store
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from weir import authority
 from weir.authority import issue
 from weir.certificates import PARTS, Certificates
+from weir.errors import WeirError
 
 
 def _made(tmp_path: Path, *hosts: str) -> Certificates:
@@ -63,16 +69,142 @@ def test_one_that_ends_soon_is_made_anew(tmp_path: Path) -> None:
     assert _read(made.of("jobs")).not_valid_after_utc - before > datetime.timedelta(days=3000)
 
 
-def test_those_of_another_authority_stay(tmp_path: Path) -> None:
-    other, made = _made(tmp_path / "other"), _made(tmp_path / "own")
-    with mock.patch.object(authority.socket, "gethostname", return_value="elsewhere"):
-        other = Certificates(tmp_path / "elsewhere")
+def _of_another(tmp_path: Path, days: int = 3650) -> Certificates:
+    """Files of an operator's authority, without its key."""
+    other = Certificates(tmp_path / "elsewhere")
+    with (
+        mock.patch.object(authority.socket, "gethostname", return_value="elsewhere"),
+        mock.patch.multiple(authority, _DAYS=days, _RENEWED=0, _AUTHORITY_RENEWED=0),
+    ):
         issue(other, [])
-    made.of("broker").write_bytes(other.of("broker").read_bytes())
+    other.key.unlink()
+    return other
+
+
+def test_those_of_another_authority_stay(tmp_path: Path) -> None:
+    other, made = _of_another(tmp_path, 180), _made(tmp_path)
+    for path in other.folder.iterdir():
+        (made.folder / path.name).write_bytes(path.read_bytes())
+    before = {path.name: path.read_bytes() for path in made.folder.iterdir()}
     issue(made, ["new.example"])
-    assert made.of("broker").read_bytes() == other.of("broker").read_bytes()
-    made.authority.write_bytes(other.authority.read_bytes())
-    (made.folder / "ca.key").unlink()
-    made.of("jobs").unlink()
-    issue(made, ["new.example"])
-    assert not made.of("jobs").exists()
+    assert {path.name: path.read_bytes() for path in made.folder.iterdir()} == before
+    assert authority.ending(made) == []
+
+
+def test_what_clients_would_refuse_is_an_error_before_the_broker_starts(tmp_path: Path) -> None:
+    other, made = _of_another(tmp_path), _made(tmp_path)
+    good = {path: path.read_bytes() for path in made.folder.iterdir()}
+    broker, jobs = made.of("broker"), made.of("jobs")
+
+    def refusal(**changes: bytes) -> str:
+        for path, content in good.items():
+            path.write_bytes(content)
+        for name, content in changes.items():
+            (made.folder / name.replace("_", ".")).write_bytes(content)
+        with pytest.raises(WeirError) as refused:
+            issue(made, [])
+        return str(refused.value)
+
+    assert "broker.pem is not signed by ca.pem" in refusal(broker_pem=other.of("broker").read_bytes())
+    assert "broker.pem is not signed by ca.pem" in refusal(ca_pem=other.authority.read_bytes())
+    _, certificate = jobs.read_bytes().split(b"-----BEGIN CERTIFICATE", 1)
+    own = good[broker].split(b"-----BEGIN CERTIFICATE", 1)[0]
+    assert "the key in" in refusal(ca_key=_key_of_nobody(), jobs_pem=own + b"-----BEGIN CERTIFICATE" + certificate)
+    assert "holds no key beside" in refusal(ca_key=_key_of_nobody(), jobs_pem=b"-----BEGIN CERTIFICATE" + certificate)
+    for name in ("broker_pem", "ca_pem", "ca_key"):
+        assert "holds no" in refusal(**{name: b""})
+    made.key.unlink()
+    for path in other.folder.iterdir():
+        (made.folder / path.name).write_bytes(path.read_bytes())
+    jobs.unlink()
+    with pytest.raises(WeirError, match=r"jobs.pem holds no certificate"):
+        issue(made, [])
+
+
+def _key_of_nobody() -> bytes:
+    return authority._key(ec.generate_private_key(ec.SECP256R1()))
+
+
+def test_a_certificate_near_its_end_is_named(tmp_path: Path) -> None:
+    other = _of_another(tmp_path, 50)
+    named = authority.ending(other)
+    assert len(named) == 1 + len(PARTS)
+    assert all("ends on 20" in text for text in named)
+    with _clock(55), pytest.raises(WeirError, match="is valid from"):
+        issue(other, [])
+
+
+def _clock(days: int) -> Any:
+    """In place of `datetime`: a clock that is ahead by this many days."""
+    ahead = datetime.timedelta(days=days)
+    clock = SimpleNamespace(now=lambda zone: datetime.datetime.now(zone) + ahead)
+    return mock.patch.object(authority, "datetime", SimpleNamespace(**vars(datetime) | {"datetime": clock}))
+
+
+def _trusts(trusted: bytes, made: Certificates, days: int) -> bool:
+    """Whether a probe with this authority accepts the broker so many days from now."""
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    store = Store(x509.load_pem_x509_certificates(trusted))
+    verifier = PolicyBuilder().store(store).time(then).build_server_verifier(x509.DNSName("localhost"))
+    try:
+        return bool(verifier.verify(_read(made.of("broker")), []))
+    except VerificationError:
+        return False
+
+
+def test_the_authority_is_renewed_while_probes_trust_the_earlier_one(tmp_path: Path) -> None:
+    made = _made(tmp_path)
+    earlier = made.authority.read_bytes()
+    old_broker = made.of("broker").read_bytes()
+    issue(made, [])
+    assert (made.authority.read_bytes(), authority.ending(made)) == (earlier, [])
+    with _clock(3650 - 700):
+        issue(made, [])
+        (said,) = authority.ending(made)
+    assert f"until {x509.load_pem_x509_certificate(earlier).not_valid_after_utc:%Y-%m-%d}" in said
+    assert made.authority.read_bytes() != earlier
+    for days in (3650 - 700, 3649):
+        assert _trusts(earlier, made, days), "probes that have not enrolled again"
+        assert _trusts(made.authority.read_bytes(), made, days)
+    assert not _trusts(earlier, made, 3652)
+    with _clock(3650 - 300):
+        issue(made, [])
+    assert made.of("broker").read_bytes() != old_broker
+    assert _trusts(made.authority.read_bytes(), made, 3652)
+
+
+@pytest.mark.parametrize("days", [700, 3660])
+def test_a_clock_that_was_ahead_at_the_first_start_keeps_nobody_out(tmp_path: Path, days: int) -> None:
+    with _clock(days):
+        made = _made(tmp_path)
+    assert not _trusts(made.authority.read_bytes(), made, 0)
+    issue(made, [])
+    assert _trusts(made.authority.read_bytes(), made, 0)
+
+
+def test_nothing_is_issued_by_a_clock_that_stands_before_weir(tmp_path: Path) -> None:
+    with (
+        _clock(-365 * 16),
+        pytest.raises(WeirError, match=r"the clock of this machine says 201\d"),
+    ):
+        _made(tmp_path)
+
+
+def test_a_lost_certificate_of_the_authority_is_made_again_under_its_key(tmp_path: Path) -> None:
+    made = _made(tmp_path)
+    earlier = made.authority.read_bytes()
+    made.authority.unlink()
+    issue(made, [])
+    assert made.authority.read_bytes() != earlier
+    assert _trusts(earlier, made, 0)
+    assert _trusts(made.authority.read_bytes(), made, 0)
+
+
+def test_names_are_compared_as_certificates_write_them(tmp_path: Path) -> None:
+    made = _made(tmp_path, "2001:DB8::1", "bücher.example")
+    before = made.of("broker").read_bytes()
+    issue(made, ["[2001:db8::1]", "bücher.example"])
+    assert made.of("broker").read_bytes() == before
+    assert b"xn--bcher-kva.example" in _read(made.of("broker")).public_bytes(Encoding.DER)
+    with pytest.raises(WeirError, match="is no name of a host"):
+        issue(made, [f"{'ü' * 70}.example"])

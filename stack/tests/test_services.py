@@ -83,6 +83,7 @@ _READ_ELSEWHERE = {
     "storage.budget": "`weir storage` reads the file",
     "storage.raw_days": "`weir storage` reads the file",
     "storage.window_days": "`weir storage` reads the file",
+    "storage.agent_alert_days": "`weir storage` reads the file",
     "storage.hourly_days": "`weir storage` reads the file",
     "storage.nat_days": "`weir storage` reads the file",
     "storage.audit_days": "`weir storage` reads the file",

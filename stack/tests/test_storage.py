@@ -17,7 +17,7 @@ from weir.storage.partitions import Disk, Partition, budget, due, due_columns, s
 from weir.storage.times import DAY_S
 
 NOW = int(datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp())
-DAYS = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0}
+DAYS = {"agent_alerts": 90.0, "raw": 14.0, "windows": 400.0, "hourly": 1100.0}
 
 
 def _partition(table: str, name: str, size: int = 100, written: int = 0, changed: int = 0) -> Partition:
@@ -207,8 +207,8 @@ def test_a_clock_that_leapt_ahead_is_believed_after_a_day(tmp_path: Path) -> Non
     assert leap_s(file, NOW, None) == 0, "a new store"
 
 
-TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts"]
-FORMS = {"flows": "%Y%m%d", "nat_events": "%Y%m%d", "flows_hourly": "%Y-%m-%d"}
+TABLES = ["flows", "mixes", "ledger", "flows_hourly", "hosts_daily", "nat_events", "alerts", "agent_alerts"]
+FORMS = {"flows": "%Y%m%d", "agent_alerts": "%Y%m%d", "nat_events": "%Y%m%d", "flows_hourly": "%Y-%m-%d"}
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -234,7 +234,7 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
             for name in names
         ]
     found.sort(key=lambda one: (one.begin, one.table))
-    days = {"raw": 14.0, "windows": 400.0, "hourly": 1100.0, "nat": 180.0}
+    days = DAYS | {"nat": 180.0}
     budget = chance.randrange(1, 2 * sum(one.octets for one in found) + 2)
     short = chance.choice([0, 0, budget // 10])
     out = due(found, days, budget, NOW, short)
@@ -249,7 +249,7 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
         and (own_age[one] if one.law else min(own_age[one], NOW - one.first_seen)) > days[one.tier] * DAY_S
     ]
     left = [one for one in found if one not in aged]
-    shares = {"raw": 50, "windows": 10, "hourly": 40}
+    shares = {"agent_alerts": 1, "raw": 50, "windows": 9, "hourly": 40}
     fixed = sum(one.octets for one in left if one.tier not in shares)
     size = {tier: sum(one.octets for one in left if one.tier == tier) for tier in shares}
     may_go = {tier: [one for one in left if one.tier == tier and own_age[one] > DAY_S] for tier in shares}
@@ -283,6 +283,15 @@ def test_any_budget_and_any_calendar(seed: int) -> None:
             "down to its share"
         )
         assert freed >= short or not any(may_go.values()), "enough of the disk"
+
+
+def test_a_flood_of_alerts_of_agents_takes_no_room_of_records() -> None:
+    records = _partitions(flows=["20261114", "20261115"], flows_hourly=["2025-11-17"], alerts=["202511"])
+    flood = [_partition("agent_alerts", f"202611{day:02}", 1000) for day in range(1, 21)]
+    for found in (records, [*records, *flood]):
+        gone = [one.partition for one in due(sorted(found, key=lambda one: one.begin), DAYS, 500, NOW)]
+        assert [one for one in gone if one.table != "agent_alerts"] == []
+    assert len(gone) == len(flood)
 
 
 @pytest.mark.parametrize(
@@ -361,7 +370,7 @@ def test_columns_that_say_what_the_law_keeps_go_at_its_age() -> None:
 def test_the_forecast_knows_that_tiers_stop_growing() -> None:
     found = [_partition("flows", f"202611{day:02}", 1000) for day in range(15, 22)]
     tiers = sizes(found, DAYS, NOW)
-    raw = tiers[0]
+    raw = tiers[1]
     assert (raw.rows, raw.octets, raw.days) == (70, 7000, 14.0)
     assert raw.octets_per_day == pytest.approx(1000)
     assert full_day(tiers, 9_999, NOW) == date(2026, 11, 25)
@@ -372,7 +381,7 @@ def test_the_forecast_knows_that_tiers_stop_growing() -> None:
 
 def test_a_month_of_a_young_store_is_as_long_as_the_store() -> None:
     tiers = sizes([_partition("flows", "20261121", 500), _partition("mixes", "202611", 300)], DAYS, NOW)
-    assert tiers[1].octets_per_day == pytest.approx(200), "from the 21st to noon of the 22nd"
+    assert tiers[2].octets_per_day == pytest.approx(200), "from the 21st to noon of the 22nd"
 
 
 def test_a_forecast_of_nothing_is_none() -> None:

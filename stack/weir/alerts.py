@@ -31,6 +31,19 @@ def read(clickhouse: ClickHouse, *, since: str | None) -> list[dict[str, Any]]:
     )
 
 
+def close(admin: ClickHouse, probe: str) -> None:
+    """Close the open alerts of a probe that is removed, its agent's and the jobs' about it. The jobs close those on
+    `weir.alerts` within about an hour.
+    """
+    fields = "ts, id, reason, probe, subject, severity, opened_at"
+    for table in ("alerts", "agent_alerts"):
+        admin.execute(
+            f"INSERT INTO {table} ({fields}, updated_at, closed_at, text, values, version)"
+            f" SELECT {fields}, now64(3), now64(3), concat('Over, as the probe was removed: ', text), values, version + 1"
+            f" FROM {table} FINAL WHERE probe = '{probe}' AND toUnixTimestamp64Milli(closed_at) = 0"
+        )
+
+
 def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
     """Number of open alerts by severity."""
     return {severity: sum(row["open"] and row["severity"] == severity for row in rows) for severity in SEVERITIES}

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from weir import ports
+from weir import ports, private
 from weir.brokers import Brokers, read_properties
 from weir.certificates import Certificates
 from weir.errors import WeirError
@@ -119,6 +119,7 @@ class Storage(_Part):
     budget: str = ""
     raw_days: float = Field(default=14, gt=0)
     window_days: float = Field(default=400, gt=0)
+    agent_alert_days: float = Field(default=90, gt=0)
     hourly_days: float = Field(default=1100, gt=0)
     nat_days: float = Field(default=180, gt=0)
     audit_days: float = Field(default=400, gt=0)
@@ -300,14 +301,9 @@ class Stack:
 
     def secret_file(self, name: str) -> Path:
         """The file of that secret, made at the first call."""
-        folder = self.home / "secrets"
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = folder / name
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(secrets.token_urlsafe(24))
-        except FileExistsError:
-            pass
+        path = self.home / "secrets" / name
+        if not path.exists():
+            private.write(path, secrets.token_urlsafe(24).encode())
         return path
 
     def password(self, user: str) -> str:

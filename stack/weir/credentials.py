@@ -7,13 +7,13 @@ in the bundle that `weir probe add` or `weir probe rotate` hands out once.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -28,12 +28,16 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from weir import kafka, orders
+from weir import kafka, orders, private
 from weir.config import Stack
 from weir.errors import WeirError
 
 #: Iterations of the salted hash. Passwords are 192 random bits, which no number of iterations makes harder to guess.
 _ITERATIONS = 4096
+
+
+class Unusable(WeirError):
+    """An agent on this machine keeps credentials that Kafka does not accept."""
 
 
 def manages(stack: Stack) -> bool:
@@ -57,11 +61,44 @@ def has(stack: Stack, probe: str) -> bool:
 def mint(stack: Stack, probe: str) -> str:
     """Give the probe a new password, in place of an earlier one, and its rights; returns its bundle."""
     client = kafka.admin(stack.brokers)
-    password = secrets.token_urlsafe(24)
+    text = bundle(stack, probe, password := secrets.token_urlsafe(24))
+    # The password comes last: whoever has one has the rights, wherever this is interrupted.
+    _permit(client, _rights(probe))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     _users(client, UserScramCredentialUpsertion(probe, info, password.encode()))
-    _permit(client, _rights(probe))
-    return bundle(stack, probe, password)
+    return text
+
+
+def check_kept(stack: Stack, probe: str, path: Path) -> None:
+    """Try the credentials that an agent on this machine keeps. Raises Unusable, which says what to do, if Kafka refuses them."""
+    again = f"'weir probe rotate {probe}' gives its agent new ones, and the next 'weir up' starts it"
+    if not has(stack, probe):
+        raise Unusable(f"the credentials of {probe} were revoked", hint=f"{again}; or take it out of agents:")
+    try:
+        kept = tomllib.loads(path.read_text())
+        brokers = kept["brokers"]
+        login = {"sasl.username": kept["user"], "sasl.password": kept["password"], "ssl.ca.pem": kept["authority"]}
+    except (OSError, ValueError, KeyError) as error:
+        raise Unusable(f"{path} holds no credentials ({type(error).__name__})", hint=again) from error
+    refusals: list[KafkaError] = []
+    client = AdminClient(
+        {
+            "bootstrap.servers": brokers,
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "ssl.endpoint.identification.algorithm": "none",
+            "error_cb": refusals.append,
+            "log_level": 0,
+            **login,
+        }
+    )
+    try:
+        client.list_topics(timeout=10)
+    except KafkaException as error:
+        client.poll(1)
+        # Whatever else is wrong, the agent's log says it.
+        if any(one.name() in ("_AUTHENTICATION", "_SSL") for one in refusals):
+            raise Unusable(f"{path} holds credentials that Kafka refuses", hint=again, status=1) from error
 
 
 def revoke(stack: Stack, probe: str) -> None:
@@ -80,11 +117,24 @@ def revoke(stack: Stack, probe: str) -> None:
 
 
 def permit(stack: Stack, probes: Iterable[str]) -> None:
-    """Give these probes, as far as they have a password, the rights of this version."""
+    """Complete the rights of these probes; those that have none, such as revoked ones, stay without."""
     client = kafka.admin(stack.brokers)
-    for probe in probes:
-        if has(stack, probe):
-            _permit(client, _rights(probe))
+    every = AclBindingFilter(
+        ResourceType.TOPIC, None, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ALLOW
+    )
+    try:
+        held = {(one.principal, one.operation, one.name) for one in client.describe_acls(every).result(30)}
+    except KafkaException as error:
+        raise WeirError(f"Kafka did not list the rights of probes: {error}", status=1) from error
+    some = {principal for principal, _, _ in held}
+    lacking = [
+        right
+        for probe in probes
+        for right in _rights(probe)
+        if right.principal in some and (right.principal, right.operation, right.name) not in held
+    ]
+    if lacking:
+        _permit(client, lacking)
 
 
 def permit_jobs(stack: Stack) -> None:
@@ -122,7 +172,7 @@ def of_this_command(stack: Stack) -> Path:
     path = stack.run / "command.toml"
     part = stack.certificates.of("command").read_text()
     if not path.exists():
-        write_secret(
+        private.write_new(
             path,
             f"brokers = {json.dumps(stack.brokers.addresses)}\n"
             f"certificate = '''\n{part}'''\n"
@@ -130,18 +180,6 @@ def of_this_command(stack: Stack) -> Path:
             f"authority = '''\n{stack.certificates.authority.read_text()}'''\n",
         )
     return path
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that its owner alone may read; nothing else of that name may be there.
-
-    Raises WeirError if it cannot be written.
-    """
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
-    except OSError as error:
-        raise WeirError(f"cannot write {path}: {error.strerror}", hint="name a file that does not exist") from error
 
 
 def _rights(probe: str) -> list[AclBinding]:
@@ -167,7 +205,7 @@ def _permit(client: AdminClient, rights: list[AclBinding]) -> None:
         for future in client.create_acls(rights, request_timeout=10).values():
             future.result(20)
     except KafkaException as error:
-        raise WeirError(f"Kafka did not take the rights of {rights[0].principal}: {error}", status=1) from error
+        raise WeirError(f"Kafka did not take rights: {error}", status=1) from error
 
 
 def _users(client: AdminClient, change: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:

@@ -10,7 +10,15 @@ from typing import Any
 
 import yaml
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from weir.brokers import Brokers
 from weir.config import CHECKOUT
@@ -58,16 +66,38 @@ def create_topics(brokers: Brokers, probe: str | None = None, workers: int = 1) 
             continue
         name = topic["name"].replace("<probe>", probe or "")
         partitions = workers if topic["partitions"] == "workers" else int(topic["partitions"])
-        if name in present:
-            if len(present[name].partitions) < partitions:
-                for future in client.create_partitions([NewPartitions(name, partitions)]).values():
-                    future.result()
-            continue
         config = {key: str(value) for key, value in topic["config"].items()}
-        for future in client.create_topics([NewTopic(name, partitions, 1, config=config)]).values():
-            future.result()
-        made.append(name)
+        try:
+            if name not in present:
+                client.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+                made.append(name)
+            elif len(present[name].partitions) < partitions:
+                client.create_partitions([NewPartitions(name, partitions)])[name].result()
+        except KafkaException as error:
+            # Another command may do the same at the moment.
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise WeirError(f"Kafka did not create {name}: {error}", hint="try again", status=1) from error
     return made
+
+
+def configure_topics(brokers: Brokers) -> None:
+    """Give the topics that are there the bounds that this version declares. Raises WeirError if Kafka refuses."""
+    declared = {topic["name"]: topic["config"] for topic in declared_topics()}
+    client = admin(brokers)
+    changes = []
+    try:
+        for name in client.list_topics(timeout=10).topics:
+            kind = re.sub(r"^(weir\.[a-z]+)\.[^.]+$", r"\1.<probe>", name)
+            if config := declared.get(name) or declared.get(kind):
+                entries = [
+                    ConfigEntry(key, str(value), incremental_operation=AlterConfigOpType.SET)
+                    for key, value in config.items()
+                ]
+                changes.append(ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries))
+        for future in client.incremental_alter_configs(changes, request_timeout=30).values() if changes else []:
+            future.result(60)
+    except KafkaException as error:
+        raise WeirError(f"Kafka did not take the bounds of topics: {error}", status=1) from error
 
 
 def topics_of(probe: str) -> dict[str, bool]:

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import base64
-import os
+import hashlib
 import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from google.protobuf.message import DecodeError
 
-from weir import kafka
+from weir import audit, kafka, private
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.messages.alert_pb2 import Alert
@@ -30,6 +30,8 @@ FILTERS = "filters"
 _PURPOSE = b"weir.order.1"
 #: Octets of an order's text; the topic takes 256 KiB.
 _LONGEST = 200_000
+#: Messages at the end of a partition in which the newest counters are looked for.
+_LOOKED_AT = 3
 
 
 @dataclass(frozen=True)
@@ -63,16 +65,55 @@ def checked(text: str) -> str:
 
 
 def newest(stack: Stack, probe: str) -> Order | None:
-    """The order on filter sets that was issued last; None if there was none."""
+    """The order on filter sets that was issued last; None if there was none, or somebody else wrote rubbish over it."""
     value = kafka.compacted(stack.brokers, topic(probe)).get(FILTERS)
-    return Order.FromString(SignedOrder.FromString(value).order) if value else None
+    try:
+        return Order.FromString(SignedOrder.FromString(value).order) if value else None
+    except DecodeError:
+        return None
+
+
+def in_force(stack: Stack, probe: str) -> int:
+    """The number of the order that the agent's newest counters name; 0 if there is none. An agent keeps its order when its
+    probe is removed and enrolled again, and the topic is new.
+    """
+    name = f"weir.counters.{probe}"
+    consumer = Consumer(stack.brokers.client({"group.id": "weir-answers", "enable.auto.commit": False}))
+    newest_ms, number = 0, 0
+    try:
+        for place in kafka.partitions(stack.brokers, name):
+            low, high = consumer.get_watermark_offsets(place, timeout=10)
+            if place.topic != name or low == high:
+                continue
+            consumer.assign([TopicPartition(name, place.partition, max(low, high - _LOOKED_AT))])
+            for message in consumer.consume(_LOOKED_AT, timeout=2):
+                counters = _counters(message)
+                if counters and counters.interval_start_ms >= newest_ms:
+                    newest_ms, number = counters.interval_start_ms, counters.order
+    except KafkaException as error:
+        raise WeirError(f"Kafka does not answer at {stack.brokers}", hint="try: weir status") from error
+    finally:
+        consumer.close()
+    return number
 
 
 def issue(stack: Stack, probe: str, toml: str, issued_by: str) -> Order:
-    """Order a probe to use these filter sets (the text of a file; empty: those of its configuration)."""
+    """Order a probe to use these filter sets (the text of a file; empty: those of its configuration). The audit has an entry
+    on it first. Raises WeirError.
+    """
     last = newest(stack, probe)
     number = max(time.time_ns() // 1_000_000, last.number + 1 if last else 0)
     order = Order(major=1, probe=probe, number=number, issued_by=issued_by, filters=FilterOrder(toml=toml))
+    audit.note(
+        stack,
+        "order",
+        {
+            "probe": probe,
+            "order": number,
+            "filters": "sets" if toml else "reset",
+            "sha256": hashlib.sha256(toml.encode()).hexdigest(),
+        },
+    )
     if kafka.publish(stack.brokers, topic(probe), [(FILTERS, sign(stack, order))]) != 1:
         raise WeirError(f"{topic(probe)} did not accept the order", hint="try: weir status", status=1)
     return order
@@ -118,40 +159,42 @@ class Answers:
                 if message.error():
                     continue
                 if message.topic().startswith("weir.alerts."):
-                    alert = Alert.FromString(message.value())
-                    if alert.reason == "order_refused" and alert.values.get("order") == number:
+                    alert = _alert(message)
+                    if alert and alert.reason == "order_refused" and alert.values.get("order") == number:
                         return Answer(refusal=alert.text)
                     continue
-                counters = CounterMessage.FromString(message.value())
-                if counters.order == number:
+                counters = _counters(message)
+                if counters and counters.order == number:
                     return Answer(since_ms=counters.interval_start_ms)
+        return None
+
+
+def _alert(message: Message) -> Alert | None:
+    """None if it is none: whoever has the probe's credentials writes there."""
+    try:
+        return Alert.FromString(message.value() or b"")
+    except DecodeError:
+        return None
+
+
+def _counters(message: Message) -> CounterMessage | None:
+    """As `_alert`."""
+    try:
+        return None if message.error() else CounterMessage.FromString(message.value() or b"")
+    except DecodeError:
         return None
 
 
 def _key(stack: Stack) -> Ed25519PrivateKey:
     path = stack.home / "secrets/orders.pem"
     if not path.exists():
-        _make(path)
+        made = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        private.write(path, made)
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, Ed25519PrivateKey):
         raise WeirError(
             f"{path} is no key of Ed25519", hint="move it away: weir makes another; then enrol probes again"
         )
     return key
-
-
-def _make(path: Path) -> None:
-    """Write a new key, unless somebody else has just done so."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = Ed25519PrivateKey.generate().private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    new = path.with_suffix(f".{os.getpid()}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(text)
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        pass
-    finally:
-        new.unlink()

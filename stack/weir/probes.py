@@ -61,6 +61,13 @@ def undeclare(brokers: Brokers, name: str) -> None:
         raise WeirError(f"{TOPIC} did not accept the removal of {name}", hint="try: weir status", status=1)
 
 
+def is_enrolled(store: ClickHouse, name: str) -> bool:
+    """Whether a probe of this name is enrolled."""
+    return bool(kafka.PROBE_NAME.fullmatch(name)) and bool(
+        store.rows(f"SELECT probe FROM probes FINAL WHERE probe = '{name}'")
+    )
+
+
 def enrolled(store: ClickHouse) -> list[dict[str, Any]]:
     """The enrolled probes, each with the time it last published and the version of its agent."""
     return store.rows(

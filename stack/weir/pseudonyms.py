@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from shamir_mnemonic import MnemonicError, combine_mnemonics, generate_mnemonics
 
 from weir.config import Stack
-from weir.credentials import write_secret
 from weir.errors import WeirError
+from weir.private import write_new
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -126,17 +126,17 @@ def split(stack: Stack, key_file: Path, holders: list[str], folder: Path) -> lis
     if len({*files}) != len(files):
         raise WeirError("each holder needs a name of their own")
     if not key_file.exists():
-        write_secret(key_file, f"0x{secrets.token_hex(KEY_OCTETS)}\n")
+        write_new(key_file, f"0x{secrets.token_hex(KEY_OCTETS)}\n")
     (shares,) = generate_mnemonics(1, [(THRESHOLD, len(holders))], read_key(key_file))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     known = _holders(stack) | {_digest(share): name for share, name in zip(shares, holders, strict=True)}
     stack.prepare()
     new = _register(stack).with_suffix(".new")
     new.unlink(missing_ok=True)
-    write_secret(new, json.dumps(known, indent=1))
+    write_new(new, json.dumps(known, indent=1))
     new.replace(_register(stack))
     for file, share in zip(files, shares, strict=True):
-        write_secret(file, share + "\n")
+        write_new(file, share + "\n")
     return files
 
 

@@ -102,6 +102,8 @@ def _kafka(stack: Stack) -> Service:
                     "group.initial.rebalance.delay.ms": 0,
                     "message.max.bytes": 8388608,
                     "num.recovery.threads.per.data.dir": 2,
+                    # How often Kafka applies the bounds of topics, in octets and time.
+                    "log.retention.check.interval.ms": 30000,
                 }
             )
         )

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from weir import backup, credentials, demo_network, kafka, memories, owners, ports, savepoint
+from weir import alerts, backup, credentials, demo_network, kafka, locks, memories, owners, ports, private, savepoint
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import migrate
-from weir.probes import Declaration, declare, undeclare
+from weir.probes import Declaration, declare, is_enrolled, undeclare
 from weir.services import Service, agent, all_services, limit_probes
 from weir.stages import Stages
 from weir.supervisor import Supervisor
@@ -67,7 +67,8 @@ def bring_up(
 ) -> None:
     """Start every service in the order of its dependencies, and wait until each is healthy.
 
-    `extra` are services that are declared but not started. Raises WeirError at the first failure.
+    `extra` are services that are declared but not started. An agent whose credentials Kafka does not accept is left out.
+    Raises WeirError at the first other failure.
     """
     stack.prepare()
     settle_ports(stack, supervisor, stages)
@@ -86,6 +87,7 @@ def bring_up(
         credentials.permit_jobs(stack)
     made = kafka.create_topics(stack.brokers)
     if "kafka" in services:
+        kafka.configure_topics(stack.brokers)
         stages.done("kafka", f"{stack.brokers}" + (f", {len(made)} topics created" if made else ""))
     if "clickhouse" in services:
         supervisor.wait(services["clickhouse"])
@@ -103,9 +105,13 @@ def bring_up(
         supervisor.wait(services["storage"])
         stages.done("storage")
     for one in stack.config.agents:
-        enrol_here(stack, one.probe)
         service = agent(stack, one)
         stages.begin(service.name)
+        try:
+            enrol_here(stack, one.probe)
+        except credentials.Unusable as error:
+            stages.failed(service.name, f"not started: {error}; {error.hint}")
+            continue
         supervisor.start(service)
         supervisor.wait(service)
         stages.done(service.name)
@@ -178,43 +184,46 @@ def enrol(
 
 
 def complete_probes(stack: Stack) -> None:
-    """Give enrolled probes the topics and rights that this version adds to those of earlier ones."""
+    """Give enrolled probes the topics and rights that they lack: those that this version adds to earlier ones', or that an
+    interrupted command left out."""
     rows = connect(stack, "writer").rows("SELECT probe, workers FROM probes FINAL")
     present = {place.topic for place in kafka.partitions(stack.brokers)}
-    incomplete = {row["probe"]: row["workers"] for row in rows if not kafka.topics_of(row["probe"]).keys() <= present}
-    for name, workers in incomplete.items():
-        kafka.create_topics(stack.brokers, name, workers)
+    for row in rows:
+        if not kafka.topics_of(row["probe"]).keys() <= present:
+            kafka.create_topics(stack.brokers, row["probe"], row["workers"])
     if credentials.manages(stack):
-        credentials.permit(stack, incomplete)
+        credentials.permit(stack, [row["probe"] for row in rows])
 
 
 def enrol_here(stack: Stack, name: str, site: str | None = None) -> list[str]:
-    """Enrol a probe whose agent runs on this machine, and keep its credentials; returns the new topics."""
-    made = enrol(stack, name, site=site)
-    path = stack.kept_credentials(name)
-    if credentials.manages(stack) and (made.bundle or not path.exists()):
-        path.unlink(missing_ok=True)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        credentials.write_secret(path, made.bundle or credentials.mint(stack, name))
+    """Enrol a probe whose agent runs on this machine, and keep its credentials; returns the new topics.
+
+    Raises credentials.Unusable if Kafka does not accept those that it has: somebody revoked them, or restored others.
+    """
+    with locks.held(stack, "probes"):
+        path = stack.kept_credentials(name)
+        if credentials.manages(stack) and path.exists() and is_enrolled(connect(stack, "writer"), name):
+            credentials.check_kept(stack, name, path)
+        made = enrol(stack, name, site=site)
+        if credentials.manages(stack) and (made.bundle or not path.exists()):
+            private.write(path, (made.bundle or credentials.mint(stack, name)).encode(), over=True)
     return made.topics
 
 
 def retire(stack: Stack, name: str) -> list[str]:
-    """Take a probe's rights, and delete its topics, its declaration and its row in `probes`; returns the topics. Stored
-    records stay.
+    """Take a probe's rights, delete its topics, its declaration and its row in `probes`, and close its alerts; returns the
+    topics. Stored records stay.
 
     Raises WeirError if no such probe is enrolled.
     """
     store = connect(stack, "admin")
-    known = (
-        store.rows(f"SELECT probe FROM probes FINAL WHERE probe = '{name}'") if kafka.PROBE_NAME.fullmatch(name) else []
-    )
-    if not known:
+    if not is_enrolled(store, name):
         raise WeirError(f"no probe is named '{name}'", hint="weir probe list shows them")
     # The row comes last, so that an interrupted removal can be repeated.
     if credentials.manages(stack):
         credentials.revoke(stack, name)
     deleted = kafka.delete_topics(stack.brokers, name)
+    alerts.close(store, name)
     undeclare(stack.brokers, name)
     store.execute(f"ALTER TABLE probes DELETE WHERE probe = '{name}' SETTINGS mutations_sync = 2")
     return deleted

@@ -48,6 +48,10 @@ class Stages:
         """End a stage successfully; the note gives its result."""
         self._finish(name, "done", note)
 
+    def failed(self, name: str, note: str) -> None:
+        """End a stage that failed, while the others go on; the note gives the reason."""
+        self._finish(name, "failed", note)
+
     def note(self, name: str, note: str) -> None:
         """Show the progress of a running stage."""
         self.rows[name][3] = note

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from weir import kafka
 from weir.config import Stack
+from weir.errors import WeirError
 from weir.services import Service, all_services
 from weir.supervisor import State, Supervisor
 
@@ -77,6 +78,18 @@ def walls(stack: Stack) -> dict[str, bool]:
         found = re.findall(r'^weir_clickhouse_wall\{wall="(\w+)"\} (\S+)', text, re.MULTILINE)
         return {name: float(holds) > 0 for name, holds in found}
     return {}
+
+
+def certificates(stack: Stack) -> list[str]:
+    """What somebody must do about certificates of the stack's own broker."""
+    if stack.config.kafka.brokers:
+        return []
+    from weir.authority import ending  # its library takes a while to load
+
+    try:
+        return ending(stack.certificates)
+    except WeirError as error:
+        return [str(error)]
 
 
 def told(held: dict[str, bool]) -> str:

@@ -36,6 +36,9 @@ from weir import credentials, kafka, orders
 from weir import stack as stacks
 from weir.authority import issue
 from weir.certificates import Certificates
+from weir.commands import probes as commands
+from weir.config import Agent
+from weir.errors import WeirError
 from weir.services import REAUTHENTICATION_S, limit_probes
 
 
@@ -293,3 +296,79 @@ def test_a_bundle_that_kafka_does_not_accept_is_not_kept(stack: RunningStack, tm
     stacks.retire(stack.stack, "fresh")
     assert not credentials.has(stack.stack, "fresh")
     assert enrol(good).status == 2
+
+
+def test_a_bundle_that_cannot_be_written_changes_nothing(stack: RunningStack, tmp_path: Path) -> None:
+    stack.enrol("unwritten")
+    there = tmp_path / "there.bundle"
+    there.write_text("mine")
+    for words in (["rotate", "unwritten"], ["add", "unwritten-too"]):
+        done = stack.weir("probe", *words, "--bundle", str(there))
+        assert (done.status, there.read_text()) == (2, "mine"), done.err
+    assert written(login(stack.bundle("unwritten")), "weir.flows.unwritten") == "written"
+    assert not credentials.has(stack.stack, "unwritten-too")
+
+
+def test_an_interrupted_enrolment_is_completed(stack: RunningStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far it came, the next one completes it; and a restart of the stack completes topics and rights."""
+    for number, step in enumerate(("_permit", "_users", "has")):
+        probe = f"interrupted-{number}"
+        with monkeypatch.context() as patch:
+            patch.setattr(credentials, step, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                stack.enrol(probe)
+        stack.enrol(probe)
+        assert written(login(stack.bundle(probe)), f"weir.flows.{probe}") == "written"
+    topic = f"weir.alerts.{probe}"
+    mine = AclBindingFilter(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    client = kafka.admin(stack.stack.brokers)
+    for future in [*client.delete_acls([mine]).values(), *client.delete_topics([topic]).values()]:
+        future.result(20)
+    credentials.revoke(stack.stack, "interrupted-0")
+    eventually(lambda: topic not in client.list_topics(timeout=5).topics, "the topic gone")
+    stacks.complete_probes(stack.stack)
+    assert eventually(lambda: written(login(stack.bundle(probe)), topic) == "written", "the right complete")
+    assert written(login(stack.bundle("interrupted-0")), "weir.flows.interrupted-0") != "written"
+
+
+def test_two_enrolments_at_once_are_one(stack: RunningStack, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        both = list(
+            pool.map(lambda n: stack.weir("probe", "add", "twice", "--bundle", str(tmp_path / str(n))), range(2))
+        )
+    assert sorted(done.status for done in both) in ([0, 0], [0, 1])
+    assert "Traceback" not in "".join(done.err for done in both)
+    (made,) = tmp_path.iterdir()
+    assert written(login(made), "weir.flows.twice") == "written"
+
+
+def test_an_own_agent_s_credentials_stay_revoked_until_somebody_rotates_them(
+    stack: RunningStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe, own = "own-agent", stack.stack
+    stacks.enrol_here(own, probe)
+    kept = own.kept_credentials(probe)
+    stacks.enrol_here(own, probe)
+    good = kept.read_text()
+    for text in ("", good.replace(tomllib.loads(good)["password"], "of-a-backup")):
+        kept.write_text(text)
+        with pytest.raises(WeirError, match="holds") as refused:
+            stacks.enrol_here(own, probe)
+        assert f"weir probe rotate {probe}" in str(refused.value.hint)
+    credentials.revoke(own, probe)
+    with pytest.raises(WeirError, match="revoked"):
+        stacks.enrol_here(own, probe)
+    assert not credentials.has(own, probe)
+    monkeypatch.setattr(own.config, "agents", [Agent(probe=probe, config=Path("unread"))])
+    monkeypatch.setattr(commands, "configured", lambda: own)
+    commands.rotate(probe)
+    stacks.enrol_here(own, probe)
+    assert written(login(kept), f"weir.flows.{probe}") == "written"

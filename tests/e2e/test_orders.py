@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -16,14 +17,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from harness import AGENT, RunningStack, eventually, free_ports, live_possible
 from weir import dead_letters, kafka, orders
+from weir import stack as stacks
 from weir.messages.alert_pb2 import Alert
 from weir.messages.control_pb2 import Order, SignedOrder
 from weir.messages.counters_pb2 import CounterMessage
+from weir.schema import chain
 
 pytestmark = pytest.mark.skipif(not live_possible(), reason="a live agent needs root and network namespaces")
 
 PROBE = "ordered"
 INTERVAL_MS = 2_000
+RUBBISH = b"\xff"
 SETS = '[filters]\ndefault = false\n[filters.sets.asked]\npings = "icmp"\n'
 
 
@@ -60,7 +64,8 @@ class Agent:
 
     def counters(self) -> list[CounterMessage]:
         """All that it has published."""
-        return [CounterMessage.FromString(value) for _, value in self.stack.messages(f"weir.counters.{PROBE}")]
+        values = [value for _, value in self.stack.messages(f"weir.counters.{PROBE}")]
+        return [CounterMessage.FromString(value) for value in values if value != RUBBISH]
 
     def in_force(self) -> int:
         """The order in force in its newest interval."""
@@ -165,6 +170,47 @@ def test_orders_of_others_are_refused(agent: Agent) -> None:
     assert {message.order for message in agent.counters()[published - 1 :]} == {second.number}
 
 
+def test_rubbish_in_place_of_an_answer_ends_nothing(agent: Agent) -> None:
+    stack = agent.stack.stack
+    answers = orders.Answers(stack, PROBE)
+    try:
+        for topic in ("alerts", "counters"):
+            assert kafka.publish(stack.brokers, f"weir.{topic}.{PROBE}", [("", RUBBISH)]) == 1
+        order = orders.issue(stack, PROBE, SETS, "test")
+        answer = answers.wait(order.number, 90)
+    finally:
+        answers.close()
+    assert answer
+    assert answer.refusal == ""
+
+
+def test_an_order_is_in_the_audit(agent: Agent) -> None:
+    issued = [orders.issue(agent.stack.stack, PROBE, toml, "test") for toml in (SETS, "")]
+    entries = [one.entry for one in chain.entries(agent.stack.stack.audit) if one.entry.get("action") == "order"]
+    for order, toml, entry in zip(issued, (SETS, ""), entries[-2:], strict=True):
+        assert entry["person"]
+        assert entry["detail"] == {
+            "probe": PROBE,
+            "order": order.number,
+            "filters": "sets" if toml else "reset",
+            "sha256": hashlib.sha256(toml.encode()).hexdigest(),
+        }
+    eventually(lambda: agent.in_force() == issued[1].number, "the second order in force")
+
+
+def test_an_order_from_before_another_enrolment_is_shown(agent: Agent) -> None:
+    """The topic of orders is then new, and the agent has kept the order."""
+    stack = agent.stack.stack
+    order = orders.issue(stack, PROBE, SETS, "test")
+    eventually(lambda: agent.in_force() == order.number, "the order in force")
+    client = kafka.admin(stack.brokers)
+    client.delete_topics([orders.topic(PROBE)])[orders.topic(PROBE)].result(20)
+    eventually(lambda: orders.topic(PROBE) not in client.list_topics(timeout=5).topics, "the topic gone")
+    stacks.complete_probes(stack)
+    shown = agent.stack.weir("probe", "filters", PROBE)
+    assert (shown.status, f"{PROBE} follows order {order.number}" in shown.out) == (0, True), shown.out + shown.err
+
+
 def test_an_alert_in_the_name_of_another_probe_is_set_aside(stack: RunningStack) -> None:
     stack.enrol("claims")
     now_ms = time.time_ns() // 1_000_000
@@ -184,3 +230,18 @@ def test_an_alert_in_the_name_of_another_probe_is_set_aside(stack: RunningStack)
     letters = [one for one in dead_letters.read(stack.stack.brokers) if one.topic == "weir.alerts.claims"]
     assert [letter.cause for letter in letters] == [f"wrong_probe: {PROBE} on the topic of claims"]
     assert stored() == [{"id": "claims:2", "probe": "claims", "text": "Look."}]
+
+
+def test_what_an_agent_left_open_is_closed_with_its_removal(stack: RunningStack) -> None:
+    stack.enrol("leaves")
+    now_ms = time.time_ns() // 1_000_000
+    left = Alert(major=1, id="1", reason="claimed", probe="leaves", severity="SEVERITY_WARNING", text="Look.")
+    left.opened_ms = left.updated_ms = now_ms
+    assert kafka.publish(stack.stack.brokers, "weir.alerts.leaves", [("1", left.SerializeToString())]) == 1
+
+    def stored() -> list[dict[str, Any]]:
+        return stack.store.rows("SELECT id, open, text FROM v_alerts WHERE probe = 'leaves' AND reason = 'claimed'")
+
+    assert eventually(stored, "the alert stored") == [{"id": "leaves:1", "open": True, "text": "Look."}]
+    assert stack.weir("probe", "remove", "leaves", "--yes").status == 0
+    assert stored() == [{"id": "leaves:1", "open": False, "text": "Over, as the probe was removed: Look."}]

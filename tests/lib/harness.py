@@ -27,7 +27,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from run import new_logs
-from weir import config, credentials, kafka, ledger
+from weir import config, credentials, kafka, ledger, private
 from weir.clickhouse import ClickHouse, connect
 from weir.migrations import migrate
 from weir.services import all_services
@@ -243,7 +243,7 @@ class RunningStack:
             assert done.status == 0, done.err
         elif made := enrol(self.stack, probe, workers).bundle:
             path.unlink(missing_ok=True)
-            credentials.write_secret(path, made)
+            private.write_new(path, made)
 
     def bundle(self, probe: str) -> Path:
         """The file of an enrolled probe's credentials for Kafka."""

@@ -201,6 +201,9 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
         if hangups.pending().count() > 0 {
             let orders = control.as_ref().map(Control::orders);
             if let Some(read) = read_again(args, &config, orders, workers, &reload) {
+                if let Some(control) = &mut control {
+                    control.trust(&read.kafka.orders);
+                }
                 newest = read;
             }
         }

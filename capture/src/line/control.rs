@@ -37,6 +37,13 @@ impl Control {
         &self.orders
     }
 
+    /// Checks orders with this key from now on.
+    pub fn trust(&mut self, key: &str) {
+        if let Err(error) = self.orders.trust(key) {
+            tracing::error!("{error:#}: the key before stays");
+        }
+    }
+
     /// Follows the orders that have arrived; `use_filters` passes the filter sets in force to the workers.
     pub fn look(&mut self, use_filters: impl Fn(&Orders) -> anyhow::Result<()>) {
         for message in self.waiting.try_iter() {

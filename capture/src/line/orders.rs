@@ -18,6 +18,12 @@ use std::path::{Path, PathBuf};
 /// What is signed begins with these octets, so that no other signature of the key can stand for an order.
 const PURPOSE: &[u8] = b"weir.order.1";
 
+/// What a key must be.
+const KEY: &str = "the key of orders: 32 octets in base 64 (Ed25519)";
+
+/// Characters of an alert's text; the jobs refuse more than 1,000.
+const MAX_TEXT: usize = 500;
+
 /// Why an order is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -68,7 +74,7 @@ impl Refusal {
             opened_ms: now_ms,
             updated_ms: now_ms,
             closed_ms: now_ms,
-            text: format!("The agent of {probe} refused an order: {text}."),
+            text: format!("The agent of {probe} refused an order: {text}.").chars().take(MAX_TEXT).collect(),
             values,
             ..proto::Alert::default()
         }
@@ -109,7 +115,7 @@ impl Orders {
     /// # Errors
     /// If the key is none, or the kept order cannot be read. An order that was not signed with this key no longer counts.
     pub fn open(state_dir: &Path, probe: &str, key: &str) -> anyhow::Result<Orders> {
-        let key = public_key(key).context("the key of orders: 32 octets in base 64 (Ed25519)")?;
+        let key = public_key(key).context(KEY)?;
         let path = state_dir.join(format!("{probe}.order"));
         let mut orders = Orders { probe: probe.to_owned(), key, path, next: 0, number: 0, filters: None };
         match fs::read(&orders.path) {
@@ -126,6 +132,15 @@ impl Orders {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", orders.path.display())),
         }
         Ok(orders)
+    }
+
+    /// Checks orders with this key from now on; the order in force stays.
+    ///
+    /// # Errors
+    /// If the key is none.
+    pub fn trust(&mut self, key: &str) -> anyhow::Result<()> {
+        self.key = public_key(key).context(KEY)?;
+        Ok(())
     }
 
     pub fn probe(&self) -> &str {
@@ -287,6 +302,19 @@ mod tests {
     }
 
     #[test]
+    fn orders_of_another_key_are_followed_once_it_is_trusted() {
+        let (folder, operator, next) = (tempfile::tempdir().unwrap(), Operator::new(), Operator::new());
+        let mut orders = Orders::open(folder.path(), "oslo", &operator.key()).unwrap();
+        assert_eq!(follow(&mut orders, 0, operator.orders("oslo", 40, WEB)), Ok(true));
+        assert_eq!(follow(&mut orders, 1, next.orders("oslo", 41, "")), Err(Refusal::Forged));
+        orders.trust("rubbish").unwrap_err();
+        orders.trust(&next.key()).unwrap();
+        assert_eq!(in_force(&orders), (vec!["web".to_owned()], 40));
+        assert_eq!(follow(&mut orders, 2, operator.orders("oslo", 41, "")), Err(Refusal::Forged));
+        assert_eq!(follow(&mut orders, 3, next.orders("oslo", 42, "")), Ok(true));
+    }
+
+    #[test]
     fn what_an_earlier_run_has_read_is_no_news() {
         let (folder, operator) = (tempfile::tempdir().unwrap(), Operator::new());
         let open = || Orders::open(folder.path(), "oslo", &operator.key()).unwrap();
@@ -372,6 +400,8 @@ mod tests {
         assert!(alert.text.len() < 200, "{}", alert.text);
         let wrong = Refusal::Wrong(7, "host 192.0.2.1".to_owned());
         assert_eq!(wrong.alert("oslo", 9, false).values["order"], 7.0);
+        let long = Refusal::Wrong(7, "ü".repeat(5_000)).alert("oslo", 9, false);
+        assert_eq!(long.text.chars().count(), MAX_TEXT, "or the jobs would refuse it");
         assert!(wrong.alert("oslo", 9, false).text.contains("192.0.2.1"));
         assert!(!wrong.alert("oslo", 9, true).text.contains("192.0.2.1"));
     }

@@ -1,6 +1,6 @@
 //! Applies a changed configuration without a restart.
 
-use crate::config::{Config, PacketsConfig};
+use crate::config::{Config, KafkaConfig, PacketsConfig};
 use crate::meter::MeterOptions;
 use crate::meter::overflow::Network;
 use crate::privacy::config::Replaced;
@@ -58,7 +58,7 @@ pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
             ("state_dir", format!("{:?}", config.state_dir)),
             ("[source]", format!("{:?}", config.source)),
             ("applications.ndpi", format!("{:?}", config.applications.ndpi)),
-            ("[kafka]", format!("{:?}", config.kafka)),
+            ("[kafka]", format!("{:?}", without_key(&config.kafka))),
             ("[[export]]", format!("{:?}", config.export)),
             ("[spool]", format!("{:?}", config.spool)),
             ("limits.memory", config.limits.memory.to_string()),
@@ -68,6 +68,12 @@ pub fn needs_restart(running: &Config, new: &Config) -> Vec<&'static str> {
     };
     let pairs = fixed(running).into_iter().zip(fixed(new));
     pairs.filter(|((_, old), (_, new))| old != new).map(|((key, _), _)| key).collect()
+}
+
+/// A change of the key of orders takes effect at once, but whether there is one is fixed.
+fn without_key(kafka: &KafkaConfig) -> KafkaConfig {
+    let orders = if kafka.orders.is_empty() { "" } else { "a key" };
+    KafkaConfig { orders: orders.to_owned(), ..kafka.clone() }
 }
 
 #[cfg(test)]

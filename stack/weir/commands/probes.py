@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 
-from weir import credentials, kafka, orders, probes
+from weir import audit, credentials, kafka, locks, orders, private, probes
 from weir.clickhouse import connect
 from weir.commands import configured, console
 from weir.config import Stack
-from weir.credentials import write_secret
 from weir.errors import WeirError
 from weir.stack import describe_probe, enrol, retire
 
@@ -54,7 +53,7 @@ def add(
     The credentials (the bundle) go to the standard output, or to a file; `weir-probe enrol` on the probe keeps them. If
     the probe is already enrolled, omitted options keep their values, and so do its credentials.
 
-    Example: weir probe add border --workers 4 --site "Oslo, exchange" > border.bundle
+    Example: weir probe add border --workers 4 --site "Oslo, exchange" --bundle border.bundle
     """
     stack = configured()
     if not kafka.PROBE_NAME.fullmatch(name):
@@ -64,11 +63,15 @@ def add(
         )
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
-    made = enrol(stack, name, workers, interval, site, rank, one_way)
+    with _alone(stack):
+        fresh = credentials.manages(stack) and not credentials.has(stack, name)
+        with _handed_over(bundle if fresh else None) as out:
+            made = enrol(stack, name, workers, interval, site, rank, one_way)
+            out.write(made.bundle)
     topics = f" ({', '.join(made.topics)})" if made.topics else ", its topics already existed"
     note.print(f"enrolled {name}{topics}", highlight=False)
     if made.bundle:
-        _hand_over(made.bundle, name, bundle)
+        _say_where(name, bundle)
     elif credentials.manages(stack):
         note.print(f"it keeps its credentials; `weir probe rotate {name}` prints new ones", highlight=False)
     else:
@@ -79,14 +82,21 @@ def rotate(
     name: Annotated[str, typer.Argument(help="An enrolled probe.")],
     bundle: Bundle = None,
 ) -> None:
-    """Print new credentials of a probe. Within ten seconds the earlier ones are worth nothing.
+    """Print new credentials of a probe. Within ten seconds the earlier ones are worth nothing. An agent of `agents:` in
+    weir.yaml gets them at once.
 
     Its agent goes on once `weir-probe enrol` has kept the new ones; until then its records wait in its spool.
 
     Example: weir probe rotate border | ssh border weir-probe enrol -
     """
     stack = _managing(name)
-    _hand_over(credentials.mint(stack, name), name, bundle)
+    with _alone(stack), _handed_over(bundle) as out:
+        text = credentials.mint(stack, name)
+        out.write(text)
+    _say_where(name, bundle)
+    if name in {one.probe for one in stack.config.agents}:
+        private.write(stack.kept_credentials(name), text.encode(), over=True)
+        note.print(f"the agent of {name} here has them already", highlight=False)
 
 
 def revoke(
@@ -102,7 +112,8 @@ def revoke(
     stack = _managing(name)
     if not yes:
         typer.confirm(f"Accept nothing more from {name}?", abort=True)
-    credentials.revoke(stack, name)
+    with _alone(stack):
+        credentials.revoke(stack, name)
     note.print(f"revoked {name}: Kafka accepts nothing more from it", highlight=False)
 
 
@@ -116,14 +127,23 @@ def _managing(name: str) -> Stack:
     return stack
 
 
-def _hand_over(text: str, name: str, path: Path | None) -> None:
-    if path is None:
-        print(text, end="")
-        if sys.stdout.isatty():
-            note.print(f"this is the bundle of {name}: keep it secret, and enrol it there", highlight=False)
-        return
-    write_secret(path, text)
-    note.print(f"the credentials of {name} are in {path}; on the probe: weir-probe enrol {path.name}", highlight=False)
+def _alone(stack: Stack) -> AbstractContextManager[None]:
+    """Keep other commands from changing probes. Raises WeirError if one does."""
+    return locks.held(stack, "probes", refused="another command enrols, changes or removes a probe")
+
+
+def _handed_over(path: Path | None) -> AbstractContextManager[TextIO]:
+    """Where a bundle goes. A file is made before anything changes: a password that nobody can read would be lost."""
+    return private.new(path) if path else nullcontext(sys.stdout)
+
+
+def _say_where(name: str, path: Path | None) -> None:
+    if path:
+        note.print(
+            f"the credentials of {name} are in {path}; on the probe: weir-probe enrol {path.name}", highlight=False
+        )
+    elif sys.stdout.isatty():
+        note.print(f"this is the bundle of {name}: keep it secret, and enrol it there", highlight=False)
 
 
 def set_(
@@ -154,7 +174,8 @@ def remove(
     stack = configured()
     if not yes:
         typer.confirm(f"Delete the topics of {name}, with messages that the jobs have not read?", abort=True)
-    deleted = retire(stack, name)
+    with _alone(stack):
+        deleted = retire(stack, name)
     print(f"removed {name}" + (f" ({', '.join(deleted)})" if deleted else ", it had no topics"))
 
 
@@ -193,7 +214,7 @@ def filters(
     toml = orders.checked(_read(file)) if file else ""
     answers = orders.Answers(stack, name)
     try:
-        order = orders.issue(stack, name, toml, getpass.getuser())
+        order = orders.issue(stack, name, toml, audit.person())
         with note.status(f"waiting for the next interval of {name}"):
             answer = answers.wait(order.number, wait)
     finally:
@@ -218,6 +239,11 @@ def _show_order(stack: Stack, name: str) -> None:
     """Print the last order to a probe."""
     order = orders.newest(stack, name)
     if order is None:
+        if number := orders.in_force(stack, name):
+            print(
+                f"{name} follows order {number}, which it got before it was enrolled again; 'weir probe filters {name} --reset' ends that"
+            )
+            return
         print(f"{name} has no order: the filter sets of its agent's configuration count")
         return
     note.print(f"{name}: order {order.number}, issued by {order.issued_by or 'nobody named'}", highlight=False)

@@ -44,6 +44,8 @@ def up(
             supervisor.refuse_if_up()
             started = True
             bring_up(stack, supervisor, stages)
+        for text in statuses.certificates(stack):
+            console.print(text, style="yellow", highlight=False, soft_wrap=True)
         where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
         console.print(f"Weir is up after {time.monotonic() - begin:.0f} s.{where}", highlight=False, soft_wrap=True)
         if detach:
@@ -111,6 +113,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         with contextlib.suppress(WeirError):  # A remote server may refuse this stack's administrator.
             stored = forecast.survey(stack, connect(stack, "admin"))
     held = statuses.walls(stack)
+    ends = statuses.certificates(stack)
     all_well = all(row.state == "well" for row in rows)
     if as_json:
         shown = {
@@ -119,6 +122,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
             "alerts_open": opened,
             "storage": stored.as_json() if stored else None,
             "walls": held,
+            "certificates": ends,
         }
         print(json.dumps(shown, indent=2))
         raise typer.Exit(0 if all_well else 1)
@@ -148,6 +152,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         console.print(
             statuses.told(held), style="" if all(held.values()) else "yellow", highlight=False, soft_wrap=True
         )
+    for text in ends:
+        console.print(text, style="yellow", highlight=False, soft_wrap=True)
     raise typer.Exit(0 if all_well else 1)
 
 

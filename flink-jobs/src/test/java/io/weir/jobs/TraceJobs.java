@@ -13,6 +13,7 @@ import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.ingest.BatchBlocks;
 import io.weir.jobs.ledger.LedgerStages;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
@@ -32,6 +33,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 import org.apache.flink.streaming.api.operators.ProcessOperator;
 import org.apache.flink.streaming.api.operators.StreamFlatMap;
 
@@ -360,20 +362,27 @@ final class TraceJobs {
   /** alerts: the rows of forwarded alerts, and refused ones. */
   private static final class Alerts extends Job {
     private final Stage<RawMessage, Accepted> accept = accept();
-    private final Stage<RawMessage, AlertMessage> forward =
-        Stage.of(() -> new StreamFlatMap<>(new Forward()), AlertMessage.TYPE);
+    private final Stage<AgentAlert, AlertMessage> forward =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(new Forward()),
+            AgentAlert::probe,
+            Types.STRING,
+            AlertMessage.TYPE);
 
     Alerts() throws Exception {}
 
     @Override
     void event(Event event, List<String> out) throws Exception {
+      for (AlertMessage closed : forward.time(event.at())) {
+        out.add(Golden.line(closed.agentRow()));
+      }
       if (event.message() == null || isDeclaration(event)) {
         return;
       }
       accept.give(event.message());
-      for (RawMessage alert : accept.aside(Accept.ALERTS)) {
+      for (AgentAlert alert : accept.aside(Accept.ALERTS)) {
         for (AlertMessage forwarded : forward.give(alert)) {
-          out.add(Golden.line(forwarded.row()));
+          out.add(Golden.line(forwarded.agentRow()));
         }
       }
       for (DeadLetter letter : accept.aside(Accept.DEAD_LETTERS)) {

@@ -18,6 +18,15 @@ public record AlertMessage(Alert alert, int version) {
 
   /** Converts it to a row of {@code alerts}, which holds values as whole numbers. */
   public TableRow row() {
+    return row(Table.ALERTS);
+  }
+
+  /** Converts it to a row of {@code agent_alerts}. */
+  public TableRow agentRow() {
+    return row(Table.AGENT_ALERTS);
+  }
+
+  private TableRow row(Table table) {
     Map<String, Long> values = new TreeMap<>();
     alert.getValuesMap().forEach((name, value) -> values.put(name, Math.round(value)));
     Object[] cells = {
@@ -34,7 +43,7 @@ public record AlertMessage(Alert alert, int version) {
       values,
       version
     };
-    return new TableRow(Table.ALERTS, cells);
+    return new TableRow(table, cells);
   }
 
   /** Writes a {@link AlertMessage}. */

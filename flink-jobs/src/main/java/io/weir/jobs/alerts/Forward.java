@@ -1,32 +1,29 @@
 package io.weir.jobs.alerts;
 
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.RawMessage;
 import io.weir.jobs.metrics.Metric;
-import io.weir.proto.Alert;
-import java.util.HashMap;
+import io.weir.jobs.operator.KeyedValue;
+import io.weir.jobs.operator.WakeUp;
+import io.weir.jobs.serde.FieldSerializer;
 import java.util.List;
-import java.util.Map;
 import org.apache.flink.api.common.functions.OpenContext;
-import org.apache.flink.api.common.functions.RichFlatMapFunction;
 import org.apache.flink.metrics.Counter;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Forwards the checked alerts of agents. Each gets the probe's name before its id, so that no probe
- * can write into an alert of the jobs or of another probe.
- *
- * <p>Of one probe it forwards at most {@link #PER_MINUTE} alerts that the broker received in one
- * minute, so that a probe cannot bury the others' alerts. The broker's clock counts, and a backlog
- * is therefore not taken for a flood.
+ * Forwards the checked alerts of agents, of each probe as many as {@link AgentAlerts#PER_MINUTE}
+ * and {@link AgentAlerts#PER_DAY} say, so that no probe can bury the others' alerts or fill the
+ * store; and closes those of which an agent says nothing more.
  */
-public final class Forward extends RichFlatMapFunction<RawMessage, AlertMessage> {
+public final class Forward extends KeyedProcessFunction<String, AgentAlert, AlertMessage> {
   private static final long serialVersionUID = 1;
   private static final Logger LOG = LoggerFactory.getLogger(Forward.class);
-
-  /** Alerts of one probe that are forwarded for each minute. */
-  static final int PER_MINUTE = 600;
+  private static final long LOG_EVERY_MS = 60_000;
 
   private static final String OPERATOR = "agent-alerts";
   private static final Metric FORWARDED =
@@ -35,49 +32,79 @@ public final class Forward extends RichFlatMapFunction<RawMessage, AlertMessage>
       Metric.counter(
           "withheld_alerts",
           OPERATOR,
-          "Alerts of agents beyond " + PER_MINUTE + " of one probe in a minute");
-  static final List<Metric> METRICS = List.of(FORWARDED, TOO_MANY);
+          "Alerts of agents beyond "
+              + AgentAlerts.PER_MINUTE
+              + " of one probe in a minute, or "
+              + AgentAlerts.PER_DAY
+              + " in a day");
+  private static final Metric CLOSED =
+      Metric.counter(
+          "closed_agent_alerts", OPERATOR, "Alerts that the job closed in place of the agent");
+  static final List<Metric> METRICS = List.of(FORWARDED, TOO_MANY, CLOSED);
 
-  private transient Map<String, Minute> minutes;
+  private transient KeyedValue<AgentAlerts> state;
+  private transient WakeUp timer;
   private transient Counter forwarded;
   private transient Counter withheld;
+  private transient Counter closed;
+  private transient long logged;
 
-  private static final class Minute {
-    private long number = Long.MIN_VALUE;
-    private int alerts;
-
-    /** Whether there is room for one more. */
-    boolean takes(long minute) {
-      if (minute != number) {
-        number = minute;
-        alerts = 0;
-      }
-      alerts++;
-      return alerts <= PER_MINUTE;
-    }
-  }
+  /** When this attempt began, ms from 1970: while the jobs are down they hear of no alert. */
+  private transient long began;
 
   @Override
   public void open(OpenContext context) {
-    minutes = new HashMap<>();
-    forwarded = FORWARDED.register(getRuntimeContext().getMetricGroup());
-    withheld = TOO_MANY.register(getRuntimeContext().getMetricGroup());
+    var runtime = getRuntimeContext();
+    state = new KeyedValue<>(runtime, "agent-alerts", new FieldSerializer<>(AgentAlerts.class));
+    timer = new WakeUp(runtime);
+    forwarded = FORWARDED.register(runtime.getMetricGroup());
+    withheld = TOO_MANY.register(runtime.getMetricGroup());
+    closed = CLOSED.register(runtime.getMetricGroup());
+    began =
+        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
   }
 
   @Override
-  public void flatMap(RawMessage raw, Collector<AlertMessage> out) throws Exception {
-    Minute minute = minutes.computeIfAbsent(raw.topic(), topic -> new Minute());
-    if (!minute.takes(Math.floorDiv(raw.appended(), 60_000))) {
-      if (minute.alerts == PER_MINUTE + 1) {
-        LOG.warn("{} has more than {} alerts in a minute", raw.topic(), PER_MINUTE);
-      }
+  public void processElement(AgentAlert alert, Context context, Collector<AlertMessage> out)
+      throws Exception {
+    long now = context.timerService().currentProcessingTime();
+    AgentAlerts alerts = state.get(AgentAlerts::new);
+    if (alerts.takes(RawMessage.came(alert.appended(), now))) {
+      forwarded.inc();
+      alerts.accept(alert, now, out::collect);
+    } else {
       withheld.inc();
+      if (Math.abs(now - logged) >= LOG_EVERY_MS) {
+        logged = now;
+        LOG.warn("{} sends too many alerts", alert.probe());
+      }
+    }
+    state.keep(alerts);
+    timer.setBy(context.timerService(), now + AgentAlerts.SILENT_MS);
+  }
+
+  @Override
+  public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
+      throws Exception {
+    long now = timer.rang(context.timerService());
+    began = Math.min(began, now); // the clock may have been set back
+    AgentAlerts alerts = state.get(AgentAlerts::new);
+    if (now - began >= AgentAlerts.SILENT_MS) {
+      alerts.closeSilent(
+          now - AgentAlerts.SILENT_MS,
+          now,
+          alert -> {
+            closed.inc();
+            out.collect(alert);
+          });
+    }
+    if (alerts.isOver(now)) {
+      state.forget();
       return;
     }
-    forwarded.inc();
-    Alert alert = Alert.parseFrom(raw.value());
-    Alert named = alert.toBuilder().setId(alert.getProbe() + ":" + alert.getId()).build();
-    // Later messages of an alert have higher offsets, which thus number them.
-    out.collect(new AlertMessage(named, (int) Math.min(raw.offset() + 1, Integer.MAX_VALUE)));
+    state.keep(alerts);
+    timer.set(
+        context.timerService(),
+        Math.max(alerts.nextSilent(now + AgentAlerts.SILENT_MS), began + AgentAlerts.SILENT_MS));
   }
 }

@@ -5,6 +5,7 @@ import static io.weir.jobs.operator.Named.named;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.Enrolment;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
@@ -114,8 +115,8 @@ public final class Streams {
     return enriched.getSideOutput(Enrich.AUTONOMOUS_SYSTEMS);
   }
 
-  /** Messages with an alert of an agent, checked. */
-  public DataStream<RawMessage> alerts() {
+  /** Alerts of agents, checked. */
+  public DataStream<AgentAlert> alerts() {
     return received.getSideOutput(Accept.ALERTS);
   }
 

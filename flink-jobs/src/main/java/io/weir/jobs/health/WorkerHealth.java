@@ -88,10 +88,14 @@ final class WorkerHealth {
   /** Processes a closing record that has not been received before. */
   void closing(LedgerEvent event, ClosingRecord record, long now, Findings found) {
     long at = event.came(now);
-    heard = now;
-    came = Math.max(came, at);
+    boolean ofRun = run(event, record.getLast(), at, found);
     reported = true;
-    if (!run(event, record.getLast(), at, found) || event.sequence() < next) {
+    // A leftover of a run before says nothing about the agent now.
+    if (ofRun || event.until() > run.until()) {
+      heard = now;
+      came = Math.max(came, at);
+    }
+    if (!ofRun || event.sequence() < next) {
       return;
     }
     boolean follows = record.getFirstSequence() <= next;

@@ -1,6 +1,7 @@
 package io.weir.jobs.source;
 
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.LedgerEvent;
 import io.weir.jobs.message.RawMessage;
@@ -60,8 +61,8 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   /** The ledger's event for each message on a flows topic. */
   public static final OutputTag<LedgerEvent> LEDGER = new OutputTag<>("ledger", LedgerEvent.TYPE);
 
-  /** Messages with an alert that can be forwarded. */
-  public static final OutputTag<RawMessage> ALERTS = new OutputTag<>("alerts", RawMessage.TYPE);
+  /** Alerts of agents that can be forwarded. */
+  public static final OutputTag<AgentAlert> ALERTS = new OutputTag<>("alerts", AgentAlert.TYPE);
 
   private transient SeenSequences seen;
   private transient ListState<SeenSequences.Entry> state;
@@ -138,8 +139,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   /** Repeats need no dropping: all messages of one alert have the same id, and their numbers. */
   private void alert(RawMessage raw, Context context) {
     try {
-      Checks.alert(raw);
-      context.output(ALERTS, raw);
+      context.output(ALERTS, Checks.alert(raw));
     } catch (Checks.Refused e) {
       refuse(raw, TopicKind.ALERTS, e.getMessage(), context);
     }

@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.Parser;
 import io.weir.jobs.message.Accepted;
+import io.weir.jobs.message.AgentAlert;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.Alert;
 import io.weir.proto.ClosingRecord;
@@ -16,6 +17,7 @@ import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.NatEvent;
 import io.weir.proto.Severity;
+import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
@@ -33,9 +35,21 @@ final class Checks {
   private static final int MAX_NAME = 255;
 
   /** Octets of an agent's alert. */
-  private static final int MAX_ALERT = 16 << 10;
+  private static final int MAX_ALERT = 4 << 10;
 
-  private static final Pattern REASON = Pattern.compile("[a-z][a-z0-9_]{0,62}");
+  /** Characters of an alert's text. */
+  private static final int MAX_TEXT = 1_000;
+
+  /** Number of an alert's values. */
+  private static final int MAX_VALUES = 16;
+
+  /** How long ago an agent's alert may have begun: the table has a partition for each day. */
+  private static final long OLDEST_MS = 31L * 86_400_000;
+
+  /** By how much an agent's clock may be ahead. */
+  private static final long AHEAD_MS = 86_400_000;
+
+  private static final Pattern WORD = Pattern.compile("[a-z][a-z0-9_]{0,62}");
 
   /** A message is unreadable; the text is the cause. */
   static final class Refused extends Exception {
@@ -102,8 +116,8 @@ final class Checks {
     return new Accepted(null, message, null, raw.offset(), raw.appended());
   }
 
-  /** Checks an alert of an agent, which may only concern its own probe. */
-  static void alert(RawMessage raw) throws Refused {
+  /** An alert of an agent, which may only concern its own probe. */
+  static AgentAlert alert(RawMessage raw) throws Refused {
     if (raw.value().length > MAX_ALERT) {
       throw new Refused("bad_record: an alert of more than " + MAX_ALERT + " octets");
     }
@@ -113,20 +127,39 @@ final class Checks {
     if (alert.getId().isEmpty() || alert.getId().length() > MAX_NAME) {
       throw new Refused("bad_record: an id of no or more than " + MAX_NAME + " characters");
     }
-    if (!REASON.matcher(alert.getReason()).matches()) {
+    if (!WORD.matcher(alert.getReason()).matches()) {
       throw new Refused("bad_record: a reason that is not in snake case");
+    }
+    if (alert.getSubject().length() > MAX_NAME) {
+      throw new Refused("bad_record: a subject of more than " + MAX_NAME + " characters");
+    }
+    if (alert.getText().length() > MAX_TEXT) {
+      throw new Refused("bad_record: a text of more than " + MAX_TEXT + " characters");
     }
     if (alert.getSeverity() == Severity.UNRECOGNIZED) {
       throw new Refused("bad_record: severity " + alert.getSeverityValue());
     }
-    for (long time : new long[] {alert.getOpenedMs(), alert.getUpdatedMs(), alert.getClosedMs()}) {
-      if (time < 0 || time / 1000 > 0xffff_ffffL) {
-        throw new Refused("bad_record: time " + Long.toUnsignedString(time) + " ms");
+    times(alert, RawMessage.came(raw.appended(), System.currentTimeMillis()));
+    if (alert.getValuesCount() > MAX_VALUES) {
+      throw new Refused("bad_record: more than " + MAX_VALUES + " values");
+    }
+    for (Map.Entry<String, Double> value : alert.getValuesMap().entrySet()) {
+      if (!WORD.matcher(value.getKey()).matches()) {
+        throw new Refused("bad_record: the name of a value that is not in snake case");
+      }
+      if (!(value.getValue() >= 0 && value.getValue() < 0x1p63)) {
+        throw new Refused("bad_record: value " + value.getValue());
       }
     }
-    for (double value : alert.getValuesMap().values()) {
-      if (!(value >= 0 && value < 0x1p63)) {
-        throw new Refused("bad_record: value " + value);
+    return new AgentAlert(alert, raw.offset(), raw.appended());
+  }
+
+  /** Checks the times of an alert that came at {@code came}; only that of its end may be absent. */
+  private static void times(Alert alert, long came) throws Refused {
+    long closed = alert.getClosedMs() == 0 ? came : alert.getClosedMs();
+    for (long time : new long[] {alert.getOpenedMs(), alert.getUpdatedMs(), closed}) {
+      if (time < came - OLDEST_MS || time > came + AHEAD_MS) {
+        throw new Refused("bad_record: time " + Long.toUnsignedString(time) + " ms");
       }
     }
   }

@@ -49,15 +49,9 @@ public final class Table {
           .add(UINT32, "probes_reported", "probes_expected")
           .declared();
 
-  public static final Table ALERTS =
-      monthly(9, "alerts")
-          .add(STRING, "id", "reason", "probe", "subject")
-          .add(INT8, "severity")
-          .add(DATE_TIME64, "opened_at", "updated_at", "closed_at")
-          .add(STRING, "text")
-          .add(MAP, "values")
-          .add(UINT32, "version")
-          .declared();
+  public static final Table ALERTS = ofAlerts(9, "alerts", false);
+
+  public static final Table AGENT_ALERTS = ofAlerts(15, "agent_alerts", true);
 
   public static final Table LEDGER =
       monthly(10, "ledger")
@@ -145,6 +139,7 @@ public final class Table {
                   COUNTERS,
                   COUNTER_MEANS,
                   ALERTS,
+                  AGENT_ALERTS,
                   LEDGER,
                   AUTONOMOUS_SYSTEMS,
                   NAT_EVENTS,
@@ -205,14 +200,26 @@ public final class Table {
     return name.toUpperCase(Locale.ROOT);
   }
 
-  /** Begins the declaration of a table partitioned by month. */
-  private static Declaration monthly(int id, String name) {
-    return new Declaration(id, name).add(DATE_TIME, "ts");
+  private static Table ofAlerts(int id, String name, boolean daily) {
+    return new Declaration(id, name, daily)
+        .add(DATE_TIME, "ts")
+        .add(STRING, "id", "reason", "probe", "subject")
+        .add(INT8, "severity")
+        .add(DATE_TIME64, "opened_at", "updated_at", "closed_at")
+        .add(STRING, "text")
+        .add(MAP, "values")
+        .add(UINT32, "version")
+        .declared();
   }
 
-  private record Declaration(int id, String name, List<Column> columns) {
-    Declaration(int id, String name) {
-      this(id, name, new ArrayList<>());
+  /** Begins the declaration of a table partitioned by month. */
+  private static Declaration monthly(int id, String name) {
+    return new Declaration(id, name, false).add(DATE_TIME, "ts");
+  }
+
+  private record Declaration(int id, String name, boolean daily, List<Column> columns) {
+    Declaration(int id, String name, boolean daily) {
+      this(id, name, daily, new ArrayList<>());
     }
 
     /** The columns of an interval of a worker. */
@@ -221,7 +228,7 @@ public final class Table {
     }
 
     Table declared() {
-      return new Table(id, name, false, columns);
+      return new Table(id, name, daily, columns);
     }
 
     Declaration add(ColumnType type, String... names) {

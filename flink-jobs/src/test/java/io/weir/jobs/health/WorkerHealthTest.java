@@ -82,6 +82,14 @@ class WorkerHealthTest {
     RunEvents.Run first = events.run(RunEvents.AHEAD).sends(0, 290);
     events.run(302).sends(300, 310);
     first.interval(290, 341, true);
-    assertEquals(List.of("probe_silent 350 0"), alerts(3_000));
+    assertEquals(List.of("probe_silent 311 0"), alerts(3_000));
+  }
+
+  @Test
+  void leftoversOfAnOlderRunDoNotEndASilence() throws Exception {
+    RunEvents.Run first = events.run(1).sends(0, 300);
+    events.run(301).sends(300, 590);
+    first.interval(300, 4_800, false);
+    assertEquals(List.of("probe_silent 591 0"), alerts(6_000));
   }
 }

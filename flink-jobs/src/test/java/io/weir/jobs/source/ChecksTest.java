@@ -123,14 +123,38 @@ class ChecksTest {
     String noId = "bad_record: an id of no or more than 255 characters";
     assertEquals(noId, refusal(alert().setId("")));
     assertEquals(noId, refusal(alert().setId("x".repeat(256))));
-    assertEquals(
-        "bad_record: time 4294967296000 ms", refusal(alert().setClosedMs((1L << 32) * 1000)));
     assertEquals("bad_record: time 18446744073709551615 ms", refusal(alert().setOpenedMs(-1)));
     for (double value : new double[] {-1, Double.NaN, Double.POSITIVE_INFINITY, 0x1p63}) {
       assertEquals("bad_record: value " + value, refusal(alert().putValues("packets", value)));
     }
+  }
+
+  @Test
+  void anAlertTakesLittleRoomAndFewPartitions() {
+    assertEquals("", refusal(alert().setText("x".repeat(1_000))));
     assertEquals(
-        "bad_record: an alert of more than 16384 octets",
-        refusal(alert().setText("x".repeat(16 << 10))));
+        "bad_record: a text of more than 1000 characters",
+        refusal(alert().setText("x".repeat(1_001))));
+    assertEquals(
+        "bad_record: a subject of more than 255 characters",
+        refusal(alert().setSubject("x".repeat(256))));
+    assertEquals(
+        "bad_record: an alert of more than 4096 octets",
+        refusal(alert().setText("x".repeat(4 << 10))));
+    assertEquals(
+        "bad_record: the name of a value that is not in snake case",
+        refusal(alert().putValues("A b", 7)));
+    Alert.Builder many = alert();
+    IntStream.range(0, 16).forEach(i -> many.putValues("v" + i, i));
+    assertEquals("bad_record: more than 16 values", refusal(many));
+    long day = 86_400_000;
+    assertEquals("", refusal(alert().setOpenedMs(START_MS - 31 * day)));
+    assertEquals("", refusal(alert().setClosedMs(START_MS + day)));
+    for (long time : new long[] {START_MS - 31 * day - 1, START_MS + day + 1, 0}) {
+      String cause = "bad_record: time " + time + " ms";
+      assertEquals(cause, refusal(alert().setOpenedMs(time)));
+      assertEquals(cause, refusal(alert().setUpdatedMs(time)));
+      assertEquals(time == 0 ? "" : cause, refusal(alert().setClosedMs(time)));
+    }
   }
 }

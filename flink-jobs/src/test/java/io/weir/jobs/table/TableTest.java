@@ -8,6 +8,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -37,7 +38,7 @@ class TableTest {
     }
     declared.columns.remove(BY_STORE);
     assertEquals(Map.of(), declared.columns, "columns that no job writes");
-    boolean daily = table == Table.FLOWS || table == Table.NAT_EVENTS;
+    boolean daily = Set.of(Table.FLOWS, Table.NAT_EVENTS, Table.AGENT_ALERTS).contains(table);
     String time = table == Table.NAT_EVENTS ? "kept_from" : "ts"; // BatchBlocks says so, too
     String by = (daily ? "toYYYYMMDD(%s)" : "toYYYYMM(%s)").formatted(time);
     assertTrue(declared.sql.contains("PARTITION BY " + by), "partition() must agree");
