@@ -20,10 +20,10 @@ import java.util.regex.Pattern;
 
 /**
  * Checks whether the jobs can process a message. The causes, which are the first words of a dead
- * letter's header {@code weir-cause}: {@code malformed} (not the protobuf it should be), {@code
- * major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker} (not those of
- * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
- * its column cannot hold).
+ * letter's header {@code weir-cause}: {@code empty}, {@code malformed} (not the protobuf it should
+ * be), {@code major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker}
+ * (not those of its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record}
+ * (a value that its column cannot hold).
  */
 final class Checks {
   /** The version of the schema that the jobs read. */
@@ -132,6 +132,9 @@ final class Checks {
   }
 
   private static <M> M parsed(Parser<M> parser, RawMessage raw) throws Refused {
+    if (raw.value().length == 0) {
+      throw new Refused("empty: no octets, or a batch of Kafka that the jobs did not decompress");
+    }
     try {
       return parser.parseFrom(raw.value());
     } catch (InvalidProtocolBufferException e) {
