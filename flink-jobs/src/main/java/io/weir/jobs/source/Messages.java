@@ -49,8 +49,6 @@ public final class Messages {
             false,
             "enable.auto.commit",
             false,
-            "auto.offset.reset",
-            "earliest",
             "commit.offsets.on.checkpoint",
             true,
             // A message has up to 8 MiB once decompressed and holds 500 records: few of each
@@ -63,17 +61,19 @@ public final class Messages {
             "fetch.max.bytes",
             16 << 20);
     own.forEach((name, value) -> consumer.setProperty(name, value.toString()));
-    String octets = ByteArrayDeserializer.class.getName();
-    consumer.setProperty("key.deserializer", octets);
-    consumer.setProperty("value.deserializer", octets);
-    return new KafkaMessages(
+    KafkaSource<RawMessage> source =
         KafkaSource.<RawMessage>builder()
             .setProperties(consumer)
             .setTopicPattern(topics(kinds, probes))
             .setStartingOffsets(new StartOffsets(start))
             .setDeserializer(new RawMessageDeserializer())
-            .build(),
-        consumer);
+            .build();
+    // What the builder sets in its own copy.
+    String octets = ByteArrayDeserializer.class.getName();
+    consumer.setProperty("key.deserializer", octets);
+    consumer.setProperty("value.deserializer", octets);
+    consumer.setProperty("auto.offset.reset", "earliest");
+    return new KafkaMessages(source, consumer);
   }
 
   /** The names of the topics of these kinds and of the probes that {@code probes} matches. */

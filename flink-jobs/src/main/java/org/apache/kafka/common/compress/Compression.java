@@ -15,7 +15,7 @@ import org.apache.kafka.common.utils.ByteBufferOutputStream;
  * BoundedCompression}.
  */
 public interface Compression {
-  Compression NONE = none().build();
+  NoCompression NONE = none().build();
 
   CompressionType type();
 

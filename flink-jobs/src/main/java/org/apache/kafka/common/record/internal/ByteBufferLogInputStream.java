@@ -36,7 +36,7 @@ class ByteBufferLogInputStream implements LogInputStream<MutableRecordBatch> {
   }
 
   /** Octets of the next batch with its header; null if that is incomplete. */
-  Integer nextBatchSize() {
+  Integer nextBatchSize() throws CorruptRecordException {
     if (buffer.remaining() < Records.LOG_OVERHEAD) {
       return null;
     }
