@@ -129,8 +129,11 @@ def _kafka(stack: Stack) -> Service:
         name="kafka",
         command=[*java, "kafka.Kafka", str(properties)],
         port=ports.kafka,
-        healthy=lambda: kafka.reachable(stack.brokers),
-        needs=stack.kafka_jars,
+        healthy=lambda: (
+            kafka.takes_probes(stack.config.kafka.listen, ports.kafka_probes, stack.certificates.authority)
+            and kafka.reachable(stack.brokers)
+        ),
+        needs=stack.broker_jar,
         prepare=prepare,
     )
 
@@ -167,7 +170,7 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
         "sasl.server.max.receive.size": 16 << 10,
         "socket.request.max.bytes": REQUEST_OCTETS,
         # Beyond this, requests wait in their senders' sockets.
-        "queued.max.request.bytes": (stack.config.kafka.address_connections + 1) * REQUEST_OCTETS,
+        "queued.max.request.bytes": 21 * REQUEST_OCTETS,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
         "super.users": "User:weir.broker;User:weir.command",
