@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from harness import RunningStack, eventually, schemas
-from test_credentials import login
+from probe_login import login
 from weir.demo_traffic import write_capture
 
 #: Octets of a message once decompressed: more than the heaps of the jobs and the broker hold several of.
@@ -61,8 +61,9 @@ def test_no_message_of_a_probe_stops_the_jobs_or_the_broker(stack: RunningStack,
     assert sent(own, "weir.counters.hostile", b"", headers=150_000) == "MSG_SIZE_TOO_LARGE"
     flows = of_empty_flows(1_900_000)
     assert [sent(own, "weir.flows.hostile", flows) for _ in range(4)] == ["written"] * 4
+    client = AdminClient(own)
     for question in (OffsetSpec.max_timestamp(), OffsetSpec.for_timestamp(1)):
-        asked = AdminClient(own).list_offsets({TopicPartition("weir.flows.hostile", 0): question})
+        asked = client.list_offsets({TopicPartition("weir.flows.hostile", 0): question})
         assert [answer.result(60).offset for answer in asked.values()] == [0]
 
     packets += write_capture(tmp_path / "second.pcap", 600, 20)
