@@ -36,7 +36,7 @@ from weir.services import cluster_id
 #: Clients of the issuer, and their secrets.
 SECRETS = {"weir.command": "secret-of-the-command", "weir.jobs": "secret-of-the-jobs", "border": "secret-of-a-probe"}
 #: Codecs of Kafka, and octets that each compresses to a message which that Kafka takes.
-OCTETS = {"gzip": 300_000_000, "snappy": 100_000_000, "lz4": 300_000_000, "zstd": 300_000_000}
+OCTETS = {"gzip": 100_000_000, "snappy": 50_000_000, "lz4": 100_000_000, "zstd": 100_000_000}
 CODECS = list(OCTETS)
 #: Seconds that a token is valid: each of these clients needs several in a test.
 VALID_S = 20
