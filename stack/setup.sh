@@ -21,6 +21,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 need make make
 need cc gcc
 need c++ g++
+need cmake cmake
 need pkg-config pkg-config
 pkg-config --exists openssl 2>/dev/null || { missing+=(openssl); packages+=(libssl-dev); }
 # python-ldap is compiled.

@@ -53,6 +53,7 @@ _PLACES: dict[str, dict[str, str]] = {
     "kafka.advertised": {"kafka advertised.listeners": "INTERNAL://127.0.0.1:9092,PROBES://{}:9094"},
     "kafka.heap": {"kafka -Xmx": "{}"},
     "kafka.probe_connections": {"kafka listener.name.probes.max.connections": "{}"},
+    "kafka.address_connections": {"kafka max.connections.per.ip": "{}"},
     "flink.heap": {"flink -Xms": "{}", "flink -Xmx": "{}"},
     "flink.jobs": {"flink --jobs": "topn,indicators"},
     "flink.kafka_properties": {"flink --kafka-properties": "{home}/{}"},

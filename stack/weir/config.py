@@ -50,7 +50,8 @@ class Kafka(_Part):
     """The broker. If `brokers` is set, the stack uses those and starts none; `properties` is then the file of
     librdkafka's properties by which this command logs in. Probes connect to `advertised`, by default the address that
     the broker listens on for them. probe_rate: octets a second that one probe may publish, unlimited if empty.
-    probe_connections: connections that all probes together may have at once.
+    probe_connections: connections that all probes together may have at once; address_connections: those from one
+    address, other than 127.0.0.1. An agent has up to 5. The heap has to hold 10 MiB for each of the latter.
     """
 
     brokers: str = ""
@@ -59,7 +60,8 @@ class Kafka(_Part):
     advertised: str = ""
     probe_rate: str = "50MB"
     probe_connections: int = Field(default=1000, ge=1)
-    heap: str = "320m"
+    address_connections: int = Field(default=20, ge=1)
+    heap: str = "512m"
 
     @field_validator("probe_rate")
     @classmethod
@@ -287,6 +289,7 @@ class Stack:
         self.checkout = CHECKOUT
         self.agent_binary = CHECKOUT / "capture/target/release/weir-probe"
         self.flink_jar = CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"
+        self.broker_jar = self.flink_jar.with_name("weir-flink-jobs-broker.jar")
 
     def prepare(self) -> None:
         """Create the folders. What this process makes from now on belongs to its user alone."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+import socket
+import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,18 @@ def reachable(brokers: Brokers) -> bool:
     except KafkaException:
         return False
     return True
+
+
+def takes_probes(host: str, port: int, authority: Path) -> bool:
+    """Whether the listener of the probes, at an address of this machine, takes a connection and proves who it is."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    checked = ssl.create_default_context(cafile=authority)
+    checked.check_hostname = False
+    try:
+        with socket.create_connection((host, port), 2) as plain, checked.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
 
 
 def create_topics(brokers: Brokers, probe: str | None = None, workers: int = 1) -> list[str]:

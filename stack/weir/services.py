@@ -24,6 +24,10 @@ from weir.java import properties as java_properties
 
 #: Seconds after which Kafka asks a probe for its password again.
 REAUTHENTICATION_S = 8
+#: Seconds after which Kafka ends a connection on which nothing comes, a login that does not go on included.
+IDLE_S = 60
+#: Octets of a request to Kafka; a message of the jobs has up to 8 MiB.
+REQUEST_OCTETS = 10 << 20
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ def _kafka(stack: Stack) -> Service:
         "-XX:+ExitOnOutOfMemoryError",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
-        f"{stack.kafka_jars}/*",
+        # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
+        f"{stack.broker_jar}:{stack.kafka_jars}/*",
     ]
 
     def prepare() -> None:
@@ -126,8 +131,11 @@ def _kafka(stack: Stack) -> Service:
         name="kafka",
         command=[*java, "kafka.Kafka", str(properties)],
         port=ports.kafka,
-        healthy=lambda: kafka.reachable(stack.brokers),
-        needs=stack.kafka_jars,
+        healthy=lambda: (
+            kafka.takes_probes(stack.config.kafka.listen, ports.kafka_probes, stack.certificates.authority)
+            and kafka.reachable(stack.brokers)
+        ),
+        needs=stack.broker_jar,
         prepare=prepare,
     )
 
@@ -157,8 +165,14 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
         "listener.name.probes.scram-sha-512.connections.max.reauth.ms": REAUTHENTICATION_S * 1000,
         # Whoever connects to it makes the broker reserve memory: for the connection, before the login, and for each request.
         "listener.name.probes.max.connections": stack.config.kafka.probe_connections,
+        "max.connections.per.ip": stack.config.kafka.address_connections,
+        # The stack's own parts connect from there.
+        "max.connections.per.ip.overrides": "127.0.0.1:100000",
+        "connections.max.idle.ms": IDLE_S * 1000,
         "sasl.server.max.receive.size": 16 << 10,
-        "socket.request.max.bytes": 10 << 20,
+        "socket.request.max.bytes": REQUEST_OCTETS,
+        # Beyond this, requests wait in their senders' sockets.
+        "queued.max.request.bytes": 21 * REQUEST_OCTETS,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
         "super.users": "User:weir.broker;User:weir.command",

@@ -31,6 +31,7 @@ from confluent_kafka.admin import (
 )
 
 from harness import AGENT, RunningStack, collector, eventually, free_ports, run
+from probe_login import login
 from router_messages import netflow5
 from weir import credentials, kafka, orders
 from weir import stack as stacks
@@ -40,21 +41,6 @@ from weir.commands import probes as commands
 from weir.config import Agent
 from weir.errors import WeirError
 from weir.services import REAUTHENTICATION_S, limit_probes
-
-
-def login(bundle: Path) -> dict[str, Any]:
-    """Properties of librdkafka that do what the bundle says."""
-    found = tomllib.loads(bundle.read_text())
-    return {
-        "bootstrap.servers": found["brokers"],
-        "security.protocol": "sasl_ssl",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": found["user"],
-        "sasl.password": found["password"],
-        "ssl.ca.pem": found["authority"],
-        "log_level": 0,
-        "socket.timeout.ms": 8_000,
-    }
 
 
 def written(properties: dict[str, Any], topic: str) -> str:

@@ -91,6 +91,7 @@ public final class Streams {
   /** The metrics of the shared parts. */
   public static List<Metric> metrics() {
     return Stream.of(
+            Messages.METRICS,
             Accept.METRICS,
             Reference.METRICS,
             Windows.METRICS,

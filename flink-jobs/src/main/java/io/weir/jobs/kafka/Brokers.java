@@ -7,6 +7,8 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Properties;
+import org.apache.kafka.common.config.SaslConfigs;
+import org.apache.kafka.common.config.internals.BrokerSecurityConfigs;
 import org.apache.kafka.common.config.provider.FileConfigProvider;
 
 /**
@@ -21,14 +23,21 @@ import org.apache.kafka.common.config.provider.FileConfigProvider;
  */
 public record Brokers(String addresses, String file) implements Serializable {
 
-  /** The properties of a client. Throws UncheckedIOException if the file cannot be read. */
+  private static final String TOKENS = SaslConfigs.SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL;
+
+  /**
+   * The properties of a client, which may then fetch tokens where the file says. Throws
+   * UncheckedIOException if the file cannot be read.
+   */
   public Properties properties() {
     Properties found = new Properties();
     if (!file.isEmpty()) {
       found.setProperty("config.providers", "file");
       found.setProperty("config.providers.file.class", FileConfigProvider.class.getName());
       found.setProperty("config.providers.file.param.allowed.paths", file);
-      for (String name : names()) {
+      Properties read = read();
+      allow(read.getProperty(TOKENS));
+      for (String name : read.stringPropertyNames()) {
         found.setProperty(name, "${file:" + file + ":" + name + "}");
       }
     }
@@ -49,13 +58,24 @@ public record Brokers(String addresses, String file) implements Serializable {
     return "";
   }
 
-  private Iterable<String> names() {
+  private Properties read() {
     Properties read = new Properties();
     try (Reader reader = Files.newBufferedReader(Path.of(file))) {
       read.load(reader);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    return read.stringPropertyNames();
+    return read;
+  }
+
+  /**
+   * Kafka's clients ask for a token only where a system property permits it, lest whoever writes
+   * their properties choose the place. Here the operator writes both.
+   */
+  private static void allow(String url) {
+    String key = BrokerSecurityConfigs.ALLOWED_SASL_OAUTHBEARER_URLS_CONFIG;
+    if (url != null && System.getProperty(key) == null) {
+      System.setProperty(key, url);
+    }
   }
 }

@@ -1,7 +1,7 @@
 package io.weir.jobs.source;
 
 import com.google.protobuf.ByteString;
-import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Descriptors.Descriptor;
 import com.google.protobuf.Parser;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.AgentAlert;
@@ -17,15 +17,16 @@ import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.NatEvent;
 import io.weir.proto.Severity;
+import java.io.IOException;
 import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
  * Checks whether the jobs can process a message. The causes, which are the first words of a dead
- * letter's header {@code weir-cause}: {@code malformed} (not the protobuf it should be), {@code
- * major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker} (not those of
- * its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record} (a value that
- * its column cannot hold).
+ * letter's header {@code weir-cause}: {@code empty}, {@code malformed} (not the protobuf it should
+ * be), {@code major} (of a newer schema, or of none), {@code wrong_probe}, {@code wrong_worker}
+ * (not those of its topic and partition), {@code no_body}, {@code bad_interval}, {@code bad_record}
+ * (a value that its column cannot hold).
  */
 final class Checks {
   /** The version of the schema that the jobs read. */
@@ -63,7 +64,7 @@ final class Checks {
   private Checks() {}
 
   static Accepted flows(RawMessage raw) throws Refused {
-    FlowMessage message = parsed(FlowMessage.parser(), raw);
+    FlowMessage message = parsed(FlowMessage.parser(), FlowMessage.getDescriptor(), raw);
     header(raw, TopicKind.FLOWS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
     switch (message.getBodyCase()) {
@@ -105,7 +106,7 @@ final class Checks {
   }
 
   static Accepted counters(RawMessage raw) throws Refused {
-    CounterMessage message = parsed(CounterMessage.parser(), raw);
+    CounterMessage message = parsed(CounterMessage.parser(), CounterMessage.getDescriptor(), raw);
     header(raw, TopicKind.COUNTERS, message.getMajor(), message.getProbe(), message.getWorker());
     interval(message.getIntervalStartMs(), message.getIntervalMs());
     for (Counter counter : message.getCountersList()) {
@@ -121,7 +122,7 @@ final class Checks {
     if (raw.value().length > MAX_ALERT) {
       throw new Refused("bad_record: an alert of more than " + MAX_ALERT + " octets");
     }
-    Alert alert = parsed(Alert.parser(), raw);
+    Alert alert = parsed(Alert.parser(), Alert.getDescriptor(), raw);
     version(alert.getMajor());
     owner(raw, TopicKind.ALERTS, alert.getProbe());
     if (alert.getId().isEmpty() || alert.getId().length() > MAX_NAME) {
@@ -164,10 +165,16 @@ final class Checks {
     }
   }
 
-  private static <M> M parsed(Parser<M> parser, RawMessage raw) throws Refused {
+  private static <M> M parsed(Parser<M> parser, Descriptor type, RawMessage raw) throws Refused {
+    if (raw.value().length == 0) {
+      throw new Refused("empty: no octets, or a batch of Kafka that the jobs did not decompress");
+    }
     try {
+      if (Parts.tooMany(type, raw.value())) {
+        throw new Refused("too_many_parts: more than " + Parts.MAX);
+      }
       return parser.parseFrom(raw.value());
-    } catch (InvalidProtocolBufferException e) {
+    } catch (IOException e) {
       throw new Refused("malformed: " + firstSentence(e.getMessage()));
     }
   }

@@ -24,13 +24,19 @@ public final class DeadLetterRecords extends KafkaRecords<DeadLetter> {
   /** The topic for unreadable messages. */
   public static final String TOPIC = "weir.dead-letters";
 
+  /**
+   * The broker refuses batches that {@link io.weir.kafka.BoundedCompression} does, and a dead
+   * letter may be anything: one octet of LZ4 stands for 255 at most.
+   */
+  static final String COMPRESSION = "lz4";
+
   /** Maximum octets kept of a message; a record, with its headers, has at most 8 MiB. */
   static final int MAX_VALUE = 7 << 20;
 
   /** The sink of dead letters. */
   public static KafkaSink<DeadLetter> sink(Brokers brokers) {
     Properties properties = new Properties();
-    properties.setProperty("compression.type", "zstd");
+    properties.setProperty("compression.type", COMPRESSION);
     properties.setProperty("max.request.size", Integer.toString(8 << 20));
     return new DeadLetterRecords().sink(brokers, properties);
   }

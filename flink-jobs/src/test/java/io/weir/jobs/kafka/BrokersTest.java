@@ -44,6 +44,29 @@ class BrokersTest {
   }
 
   @Test
+  void tokensMayBeFetchedWhereTheFileSaysUnlessTheOperatorPermitsOtherPlaces() throws IOException {
+    String allowed = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
+    Path file = folder.resolve("kafka.properties");
+    Files.writeString(file, "sasl.oauthbearer.token.endpoint.url=https://issuer.example/token\n");
+    Brokers brokers = new Brokers("kafka.example:9092", file.toString());
+    String before = System.getProperty(allowed);
+    try {
+      System.clearProperty(allowed);
+      brokers.properties();
+      assertEquals("https://issuer.example/token", System.getProperty(allowed));
+      System.setProperty(allowed, "https://another.example/token");
+      brokers.properties();
+      assertEquals("https://another.example/token", System.getProperty(allowed));
+    } finally {
+      if (before == null) {
+        System.clearProperty(allowed);
+      } else {
+        System.setProperty(allowed, before);
+      }
+    }
+  }
+
+  @Test
   void aFileThatCannotBeUsedIsAComplaint() {
     assertEquals("", new Brokers("kafka.example:9092", "").complaint());
     String absent = folder.resolve("absent").toString();

@@ -2,12 +2,16 @@ package io.weir.jobs.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.google.protobuf.UnknownFieldSet;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.Alert;
 import io.weir.proto.ClosingRecord;
 import io.weir.proto.CounterMessage;
+import io.weir.proto.Flow;
+import io.weir.proto.FlowBatch;
 import io.weir.proto.FlowMessage;
 import io.weir.proto.Severity;
+import java.util.Collections;
 import java.util.List;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
@@ -84,6 +88,23 @@ class ChecksTest {
     assertEquals("wrong_worker: 1 in partition 0", refusal(closing().setWorker(1)));
     assertEquals(
         "no_body: neither a batch nor a closing record", refusal(closing().clearClosing()));
+  }
+
+  @Test
+  void aMessageOfVeryManyPartsIsNotParsed() {
+    List<Flow> flows = Collections.nCopies(Parts.MAX, Flow.getDefaultInstance());
+    FlowMessage.Builder many = closing().setBatch(FlowBatch.newBuilder().addAllFlows(flows));
+    assertEquals("too_many_parts: more than " + Parts.MAX, refusal(many));
+    FlowMessage.Builder fewer = closing();
+    fewer.setBatch(FlowBatch.newBuilder().addAllFlows(flows.subList(1, Parts.MAX)));
+    assertEquals("", refusal(fewer));
+    UnknownFieldSet.Builder unknown = UnknownFieldSet.newBuilder();
+    for (int i = 0; i <= Parts.MAX; i++) {
+      unknown.addField(1000 + i, UnknownFieldSet.Field.newBuilder().addVarint(1).build());
+    }
+    assertEquals(
+        "too_many_parts: more than " + Parts.MAX,
+        refusal(closing().setUnknownFields(unknown.build())));
   }
 
   private static Alert.Builder alert() {

@@ -8,6 +8,10 @@ import io.weir.jobs.message.DeadLetter;
 import io.weir.jobs.message.RawMessage;
 import java.nio.charset.StandardCharsets;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.Record;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.junit.jupiter.api.Test;
 
 class DeadLetterRecordsTest {
@@ -31,5 +35,17 @@ class DeadLetterRecordsTest {
     assertArrayEquals(
         Integer.toString(9 << 20).getBytes(StandardCharsets.UTF_8),
         record.headers().lastHeader("weir-truncated").value());
+  }
+
+  @Test
+  void theBrokerRefusesNone() {
+    ProducerRecord<byte[], byte[]> letter = record(DeadLetterRecords.MAX_VALUE);
+    MemoryRecords written =
+        MemoryRecords.withRecords(
+            Compression.of(DeadLetterRecords.COMPRESSION).build(),
+            new SimpleRecord(1, null, letter.value(), letter.headers().toArray()));
+    Record read = written.records().iterator().next();
+    assertEquals(DeadLetterRecords.MAX_VALUE, read.valueSize());
+    assertEquals(4, read.headers().length);
   }
 }

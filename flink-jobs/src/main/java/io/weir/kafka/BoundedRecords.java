@@ -1,0 +1,89 @@
+package io.weir.kafka;
+
+import io.weir.kafka.RefusedBatch.Cause;
+import java.io.IOException;
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
+import org.apache.kafka.common.record.internal.DefaultRecordBatch;
+import org.apache.kafka.common.utils.ByteUtils;
+
+/** Checks the records of a batch without making an object of any. */
+public final class BoundedRecords {
+  /**
+   * Records and headers of a batch: agents send 10,000 at most. Kafka makes an object of 80 octets
+   * of a header of two.
+   */
+  static final int MAX_RECORDS = 100_000;
+
+  /** More of something than a bound. */
+  static final class Excess extends Exception {
+    private static final long serialVersionUID = 1;
+    final Cause why;
+
+    Excess(Cause why, String text) {
+      super(text, null, false, false);
+      this.why = why;
+    }
+  }
+
+  private BoundedRecords() {}
+
+  /**
+   * Checks a batch of version 2, from its first octet, that nobody compressed; {@link
+   * BoundedCompression} has the others. Throws {@link RefusedBatch}.
+   */
+  public static void checkUncompressed(ByteBuffer batch) {
+    ByteBuffer records = batch.duplicate();
+    records.position(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
+    try {
+      check(records);
+    } catch (Excess e) {
+      throw RefusedBatch.of(batch, e.why, e.getMessage());
+    } catch (IOException | BufferUnderflowException | IllegalArgumentException e) {
+      throw RefusedBatch.of(batch, Cause.MALFORMED, e.toString());
+    }
+  }
+
+  /** Whether records are what they announce; headers count as records do. */
+  static void check(ByteBuffer records) throws Excess, IOException {
+    for (int count = 0; records.hasRemaining(); ) {
+      int size = ByteUtils.readVarint(records);
+      int end = records.position() + size;
+      if (size < 0 || size > records.remaining()) {
+        throw new IOException("a record of " + size + " octets");
+      }
+      records.get(); // attributes
+      ByteUtils.readVarlong(records); // time
+      ByteUtils.readVarint(records); // offset
+      skip(records, ByteUtils.readVarint(records)); // key
+      skip(records, ByteUtils.readVarint(records)); // value
+      int headers = ByteUtils.readVarint(records);
+      if (headers < 0) {
+        throw new IOException(headers + " headers");
+      }
+      if (headers > MAX_RECORDS - ++count) {
+        throw new Excess(Cause.TOO_MANY_RECORDS, "more than " + MAX_RECORDS + " records");
+      }
+      count += headers;
+      for (; headers > 0; headers--) {
+        int key = ByteUtils.readVarint(records);
+        if (key < 0) {
+          throw new IOException("a header whose key has " + key + " octets");
+        }
+        skip(records, key);
+        skip(records, ByteUtils.readVarint(records));
+      }
+      if (records.position() != end) {
+        throw new IOException("a record that does not end where it should");
+      }
+    }
+  }
+
+  /** Skips {@code octets}; a negative number means that there is no key or value. */
+  private static void skip(ByteBuffer records, int octets) throws IOException {
+    if (octets > records.remaining()) {
+      throw new IOException("a key or value of " + octets + " octets");
+    }
+    records.position(records.position() + Math.max(0, octets));
+  }
+}
