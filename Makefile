@@ -61,7 +61,7 @@ named-%:
 may-capture:
 	@[ -z '$(IFACE)' ] || [ "$$(id -u)" = 0 ] || getcap $(AGENT) 2>/dev/null | grep -q net_raw || { \
 	  echo "capturing on $(IFACE) takes root: sudo make demo IFACE=$(IFACE)"; \
-	  echo "or, once: make build && sudo setcap cap_net_raw,cap_net_admin=ep $(AGENT)"; exit 2; }
+	  echo "or, once: make build && sudo setcap cap_net_raw,cap_net_admin=p $(AGENT)"; exit 2; }
 
 ## Building -----------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,18 @@ use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use std::io;
 
+/// Puts the capabilities that the calling thread may use into effect. A program that has them from its file alone
+/// (`setcap …=p`) begins without; unlike `=ep`, that lets it start where some are withheld, and is then refused only what
+/// needs them.
+///
+/// # Errors
+/// Those of the system.
+pub fn use_permitted() -> anyhow::Result<()> {
+    let what = "cannot use capabilities";
+    let permitted = caps::read(None, CapSet::Permitted).context(what)?;
+    caps::set(None, CapSet::Effective, &permitted).context(what)
+}
+
 /// Restricts the calling thread, and threads it starts later, to these capabilities for good; returns those it keeps.
 /// Threads already running do not change.
 ///
@@ -31,6 +43,18 @@ pub fn keep_only(wanted: &[Capability]) -> anyhow::Result<CapsHashSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_uses_what_it_may() {
+        let (permitted, effective) = std::thread::spawn(|| {
+            caps::clear(None, CapSet::Effective).unwrap();
+            use_permitted().unwrap();
+            (caps::read(None, CapSet::Permitted).unwrap(), caps::read(None, CapSet::Effective).unwrap())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(effective, permitted);
+    }
 
     #[test]
     fn a_thread_keeps_what_it_is_told_to_and_others_are_as_before() {

@@ -58,7 +58,7 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
     if iface and not may_capture(stack):
         raise WeirError(
             f"no permission to capture on {iface}",
-            hint=f"try: sudo make demo IFACE={iface}\n      or:  sudo setcap cap_net_raw,cap_net_admin=ep '{stack.agent_binary}'",
+            hint=f"try: sudo make demo IFACE={iface}\n      or:  sudo setcap cap_net_raw,cap_net_admin=p '{stack.agent_binary}'",
         )
     supervisor = Supervisor(stack)
     supervisor.refuse_if_up()

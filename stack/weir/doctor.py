@@ -159,7 +159,7 @@ def capturing(stack: Stack) -> Iterator[Finding]:
     elif not missing:
         yield Finding(Grade.GOOD, "capture", "interfaces can be captured")
     else:
-        to_do = f"run as root, or once: sudo setcap cap_net_raw,cap_net_admin=ep '{stack.agent_binary}'"
+        to_do = f"run as root, or once: sudo setcap cap_net_raw,cap_net_admin=p '{stack.agent_binary}'"
         yield Finding(Grade.WARNING, "capture", f"no live capture: {', '.join(sorted(missing))} missing", to_do)
     if "CAP_SYS_ADMIN" not in capabilities():
         yield Finding(

@@ -48,7 +48,7 @@ pub const HELP: &str = "\
 Example:
   weir-probe run --config weir-probe.toml
 Needs CAP_NET_RAW (and CAP_NET_ADMIN to switch receive offloads off): run it as root, by its systemd unit, or after
-  setcap cap_net_raw,cap_net_admin+ep weir-probe
+  setcap cap_net_raw,cap_net_admin+p weir-probe
 `weir-probe interfaces` lists what source.interface may say.
 SIGTERM and Ctrl-C close the open interval and wait up to 30 s for Kafka; a second one does not wait.";
 
@@ -106,6 +106,7 @@ pub fn run_with(args: &RunArgs, mut config: Config) -> Result<Exit, Failure> {
         )));
     }
     config.export.iter().try_for_each(ExportConfig::check).map_err(Failure::start)?;
+    privileges::use_permitted().map_err(Failure::start)?;
     let inside = netns::enter(&config.source.netns).map_err(Failure::start)?;
     let device: Device = name.parse().map_err(Failure::start)?;
     let (workers, cpus) =

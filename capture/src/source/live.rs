@@ -130,7 +130,7 @@ fn refused(name: &str, error: &io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => anyhow!(
             "no permission to capture on {name}: grant CAP_NET_RAW (run as root, by the systemd unit, or after \
-             `setcap cap_net_raw,cap_net_admin+ep weir-probe`)"
+             `setcap cap_net_raw,cap_net_admin+p weir-probe`)"
         ),
         _ => anyhow!("cannot capture on {name}: {error}"),
     }
