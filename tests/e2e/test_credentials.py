@@ -328,12 +328,12 @@ def test_an_interrupted_enrolment_is_completed(stack: RunningStack, monkeypatch:
 def test_two_enrolments_at_once_are_one(stack: RunningStack, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         both = list(
-            pool.map(lambda n: stack.weir("probe", "add", "twice", "--bundle", str(tmp_path / str(n))), range(2))
+            pool.map(lambda n: stack.weir("probe", "add", "two-at-once", "--bundle", str(tmp_path / str(n))), range(2))
         )
     assert sorted(done.status for done in both) in ([0, 0], [0, 1])
     assert "Traceback" not in "".join(done.err for done in both)
     (made,) = tmp_path.iterdir()
-    assert written(login(made), "weir.flows.twice") == "written"
+    assert written(login(made), "weir.flows.two-at-once") == "written"
 
 
 def test_an_own_agent_s_credentials_stay_revoked_until_somebody_rotates_them(
