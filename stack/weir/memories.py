@@ -20,7 +20,7 @@ def need(stack: Stack) -> int:
     """Octets of memory that a start of this stack takes."""
     config = stack.config
     heaps = [config.flink.heap] + ([] if config.kafka.brokers else [config.kafka.heap])
-    return sum(octets(f"{one}iB") for one in heaps) + BESIDE_HEAPS
+    return sum(octets(one) for one in heaps) + BESIDE_HEAPS
 
 
 def available() -> tuple[int, int]:
@@ -50,7 +50,7 @@ def settle(stack: Stack) -> str:
         return ""
     for name, heap in SMALL.items():
         part = getattr(stack.config, name)
-        if "heap" not in part.model_fields_set and octets(f"{heap}iB") < octets(f"{part.heap}iB"):
+        if "heap" not in part.model_fields_set and octets(heap) < octets(part.heap):
             part.heap = heap
     said = f"{gib(free)} of {gib(total)} free, a stack takes {gib(need(stack))}"
     if free * 2 < need(stack):

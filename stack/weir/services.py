@@ -172,7 +172,7 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
         "sasl.server.max.receive.size": 16 << 10,
         "socket.request.max.bytes": REQUEST_OCTETS,
         # Beyond this, requests wait in their senders' sockets.
-        "queued.max.request.bytes": octets(f"{stack.config.kafka.heap}iB") * 2 // 5,
+        "queued.max.request.bytes": octets(stack.config.kafka.heap) * 2 // 5,
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "false",
         "super.users": "User:weir.broker;User:weir.command",
