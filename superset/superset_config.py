@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import weir_dialect
 import weir_guard
 import weir_people
+import weir_points
 import weir_proxy
 import weir_sign_on
 import weir_templates
@@ -75,7 +76,8 @@ JINJA_CONTEXT_ADDONS = weir_templates.FUNCTIONS
 
 
 def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
-    """Fix the dialect, watch the logins, and guard the requests."""
+    """Fix the dialect and the gaps, watch the logins, and guard the requests."""
     weir_dialect.mend()
+    weir_points.mend()
     weir_people.attach(app, FRONT_PAGE)  # noqa: F405
     weir_guard.attach(app, FRONT_PAGE)  # noqa: F405

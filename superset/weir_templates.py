@@ -10,6 +10,7 @@ import weir_assets
 
 # Whole minutes, hours and days divide evenly into the longer ones, and every interval of an agent up to 10 s into all.
 _BUCKETS = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+SHORTEST = _BUCKETS[0]
 _MOST_POINTS = 240
 # An interval of 10 s, the 10 s of its publishing, a checkpoint, and some more.
 SETTLED_SECONDS = 30
@@ -19,16 +20,20 @@ def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
 
 
-def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int = _BUCKETS[0]) -> str:
+def bucket_length(since: datetime | None, until: datetime | None, shortest: int = SHORTEST) -> int:
+    """Seconds of one point of a time series, so that a range has at most 240; an hour if the range lacks an end."""
+    wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
+    return next((bucket for bucket in _BUCKETS if bucket >= max(wanted, shortest)), _BUCKETS[-1])
+
+
+def bucket_seconds(since_text: str | None, until_text: str | None, shortest: int = SHORTEST) -> str:
     """SQL for the length in seconds of one point of a time series, so that a range has at most 240 points.
 
     `shortest` is the window of the data. A `shortest` of 10 s becomes 30 s if a probe's own interval is longer than 10
     s. If the range lacks its beginning or its end, a point lasts an hour.
     """
-    since, until = _moment(since_text), _moment(until_text)
-    wanted = (until - since).total_seconds() / _MOST_POINTS if since and until else 3600.0
-    seconds = next((bucket for bucket in _BUCKETS if bucket >= max(wanted, shortest)), _BUCKETS[-1])
-    if seconds == _BUCKETS[0]:
+    seconds = bucket_length(_moment(since_text), _moment(until_text), shortest)
+    if seconds == SHORTEST:
         return f"if((SELECT max(interval_ms) FROM probes) > 10000, 30, {seconds})"
     return str(seconds)
 

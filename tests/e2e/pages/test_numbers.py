@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import math
 import re
 import time
@@ -36,6 +37,31 @@ def raw(store: ClickHouse, what: str, where: str) -> dict[str, Any]:
     """An aggregate over the raw records."""
     (row,) = store.rows(f"SELECT {what} FROM flows WHERE {where}")
     return row
+
+
+def test_a_time_without_reports_is_a_gap(viewer: Viewer, traffic: Traffic, usual: None) -> None:
+    """A chart gets every point between its first and its last; those of which nobody reported have no value."""
+    metric, within = "total_octets", between(traffic.hours, time.time())
+    asked = {
+        "columns": [{"sqlExpression": "time", "label": "time", "columnType": "BASE_AXIS", "expressionType": "SQL"}],
+        "metrics": [metric],
+        "filters": [within],
+        "post_processing": [
+            {
+                "operation": "pivot",
+                "options": {"index": ["time"], "columns": [], "aggregates": {metric: {"operator": "mean"}}},
+            },
+            {"operation": "flatten"},
+        ],
+    }
+    points = {row["time"] / 1000: row[metric] for row in viewer.query("windows", asked)["data"]}
+    times = [*points]
+    assert len({later - earlier for earlier, later in itertools.pairwise(times)}) == 1
+    assert traffic.hours_end < traffic.begin
+    assert [*points.values()].count(None) > 2
+    assert times[-1] <= time.time()
+    there = [value for value in points.values() if value is not None]
+    assert sum(there) == viewer.values("windows", [metric], within)[metric]
 
 
 @pytest.mark.parametrize("table", DATASETS)
