@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -40,9 +41,10 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def make(folder: Path, *words: str) -> str:
-    """The output of make."""
-    return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+def make(folder: Path, *words: str, **environment: str) -> str:
+    """The output of make, with these variables besides its environment."""
+    known = os.environ | environment
+    return subprocess.run(["make", *words], cwd=folder, env=known, capture_output=True, text=True, check=True).stdout
 
 
 def test_clean_removes_what_was_built_and_nothing_else(checkout: Path, tmp_path: Path) -> None:
@@ -51,6 +53,34 @@ def test_clean_removes_what_was_built_and_nothing_else(checkout: Path, tmp_path:
     assert sorted(left) == NEEDED
     assert not list(checkout.rglob("target"))
     assert (tmp_path / "my/precious").exists()
+
+
+def test_clean_keeps_data_secrets_and_settings(checkout: Path) -> None:
+    for name in ("data/kafka/log", "secrets/key", "weir.yaml", "stacks/lab/weir.yaml", "venvs/stack/bin/python3"):
+        (checkout / ".weir" / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / ".weir" / name).touch()
+    said = make(checkout, "clean")
+    assert sorted(path.name for path in (checkout / ".weir").iterdir()) == ["data", "secrets", "stacks", "weir.yaml"]
+    assert "kept: .weir/data" in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing owners takes root")
+def test_with_sudo_the_owner_of_the_checkout_builds_it(checkout: Path) -> None:
+    os.chown(checkout, 65534, 65534)
+    for user, is_owner in (("65534", True), ("1", False), ("0", False)):
+        shown = make(checkout, "-n", "build", SUDO_UID=user)
+        assert ("runuser -u nobody -- env HOME=" in shown) == is_owner, shown
+
+
+def test_what_takes_rights_is_said_before_anything_is_built(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = ["make", "demo", "IFACE=eth9"]
+    done = subprocess.run(words, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "sudo make demo IFACE=eth9" in done.stdout
+    assert "building" not in done.stdout
 
 
 def test_make_elsewhere_is_refused(checkout: Path, tmp_path: Path) -> None:
