@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -26,8 +27,10 @@ from weir.supervisor import MARK, Supervisor
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Stack:
-    """A stack whose parts all seem built."""
+def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    """A stack whose parts all seem built, on a large machine."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: mock.Mock(total=64 << 30, available=32 << 30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: mock.Mock(total=100 << 30, used=1 << 30, free=99 << 30))
     one = Stack(Config(), tmp_path / "home")
     one.config.ports = Ports.model_construct(**dict.fromkeys(Ports.model_fields, 0))
     one.prepare()
