@@ -8,6 +8,7 @@ connection of the user who occupies the most.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -137,6 +138,11 @@ class Stream:
         """Discard unread octets."""
         self._buffer.clear()
 
+    def let_go(self) -> None:
+        """Read nothing more: the system gives the socket's number to the next one, whose octets are not this client's. Whoever
+        still tries gets OSError."""
+        self._fd = -1
+
     def _take(self, count: int) -> None:
         del self._buffer[:count]
         self._searched = 0
@@ -155,7 +161,10 @@ class Stream:
                 raise TimeoutError("timed out")
             begun = time.monotonic()
             poll = select.poll()
-            poll.register(self._fd, select.POLLIN)
+            try:
+                poll.register(self._fd, select.POLLIN)
+            except ValueError as error:  # a negative number
+                raise OSError(errno.EBADF, "the connection is closed") from error
             poll.poll(min(self._seconds, _LOOK) * 1000)
             self._seconds -= time.monotonic() - begun
 
@@ -188,6 +197,7 @@ class Connection(cheroot.server.HTTPConnection):
                 self.server.waiting.linger(self)
                 return
         self.lingers = False
+        self.rfile.let_go()
         # The file would hold the socket open until the next garbage collection.
         with suppress(OSError, ValueError):
             self.wfile.close()
