@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from conftest import FOLDER, PASSWORDS, Answer, Server, eventually, migrate, sta
 from cryptography.hazmat.primitives.asymmetric import rsa
 from directory import GROUPS, PEOPLE, Directory
 from jwt.algorithms import RSAAlgorithm
-from weir_clickhouse.access import load
+from weir_clickhouse.access import Access, load
 from weir_clickhouse.errors import ServerError
 from weir_clickhouse.people import People
 
@@ -293,3 +294,19 @@ def test_only_a_proxy_with_the_key_names_addresses(tmp_path: Path) -> None:
         assert people.address("127.0.0.1", {**said, **wrong}.get) == "127.0.0.1", wrong
     without = People(load(FOLDER / "access.yaml", {}), tmp_path / "other.db")
     assert without.address("127.0.0.1", {**said, "X-Weir-Proxy": ""}.get) == "127.0.0.1"
+
+
+def test_connections_opened_at_once_are_no_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
+    people = People(access, tmp_path / "lockout.db")
+    checked = Access.authenticate
+
+    def slow(*asked: Any) -> Any:
+        time.sleep(0.05)  # so that all are there before the first one is known
+        return checked(*asked)
+
+    monkeypatch.setattr(Access, "authenticate", slow)
+
+    with ThreadPoolExecutor(30) as threads:
+        logins = threads.map(lambda _: people.by_password("analyst", PASSWORDS["analyst"], "192.0.2.1").name, range(30))
+        assert [*logins] == ["analyst"] * 30

@@ -16,7 +16,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,9 @@ class People:
         self._grace = float(self._sign_on.get("grace_s", 0))
         self._secret = secrets.token_bytes(16)
         self._logins: dict[tuple[str, str], _Login] = {}
-        self._lock = threading.Lock()
+        #: Logins that are being checked: name, address, and digest of the password. Guards `_logins`, too.
+        self._checking: set[tuple[str, str, bytes]] = set()
+        self._turn = threading.Condition()
 
     def address(self, peer: str, header: Callable[[str], str | None]) -> str:
         """The address of a client: what a proxy with the key says, else the one that the connection comes from."""
@@ -85,14 +88,38 @@ class People:
     def by_password(self, name: str, password: str, peer: str) -> User:
         """The user of this name and password, coming from the address `peer`. Raises ServerError 516."""
         digest = hmac.digest(self._secret, password.encode(errors="surrogateescape"), "sha256")
-        known = self._logins.get((name, peer))
-        if known and not hmac.compare_digest(known.digest, digest):
-            known = None
-        if known and time.monotonic() - known.at < self._recheck:
+        if known := self._remembered(name, peer, digest, self._recheck):
             return known.user
         own = self._access.users.get(name)
         if own and (not own.role.readonly or name == SPEAKS_FOR_OTHERS):
             return self._access.authenticate(name, password, peer)
+        # The lockout counts an attempt before its end is known: one client's connections, opened at once, would look like guesses.
+        with self._alone((name, peer, digest)):
+            if known := self._remembered(name, peer, digest, self._recheck):
+                return known.user
+            return self._checked(name, password, peer, digest)
+
+    def _remembered(self, name: str, peer: str, digest: bytes, seconds: float) -> _Login | None:
+        """The login with this password, if it was right within so many seconds."""
+        known = self._logins.get((name, peer))
+        if known and hmac.compare_digest(known.digest, digest) and time.monotonic() - known.at < seconds:
+            return known
+        return None
+
+    @contextmanager
+    def _alone(self, login: tuple[str, str, bytes]) -> Iterator[None]:
+        """Wait until nobody else checks the same login, but not for ever."""
+        with self._turn:
+            self._turn.wait_for(lambda: login not in self._checking, PATIENCE)
+            self._checking.add(login)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._checking.discard(login)
+                self._turn.notify_all()
+
+    def _checked(self, name: str, password: str, peer: str, digest: bytes) -> User:
         wait = self._lockout.attempt(name, peer)
         if wait:
             metrics.refused.labels("lockout").inc()
@@ -101,11 +128,11 @@ class People:
             user = self._found(name, password, peer)
         except _DownError:
             self._lockout.withdraw(name, peer)
-            if known and time.monotonic() - known.at < self._recheck + self._grace:
+            if known := self._remembered(name, peer, digest, self._recheck + self._grace):
                 return known.user
             raise ServerError(516, f"{name}: Authentication failed: the directory does not answer") from None
         self._lockout.succeeded(name, peer)
-        with self._lock:
+        with self._turn:
             while len(self._logins) >= _MOST:
                 self._logins.pop(next(iter(self._logins)))
             self._logins[name, peer] = _Login(digest, time.monotonic(), user)
