@@ -1,5 +1,6 @@
 package io.weir.jobs.alerts;
 
+import io.weir.jobs.serde.Octets;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.jobs.table.Table;
@@ -52,17 +53,13 @@ public record AlertMessage(Alert alert, int version) {
 
     @Override
     public void write(AlertMessage value, DataOutputView out) throws IOException {
-      byte[] bytes = value.alert.toByteArray();
-      out.writeInt(bytes.length);
-      out.write(bytes);
+      Octets.write(value.alert.toByteArray(), out);
       out.writeInt(value.version);
     }
 
     @Override
     public AlertMessage read(DataInputView in) throws IOException {
-      byte[] bytes = new byte[in.readInt()];
-      in.readFully(bytes);
-      return new AlertMessage(Alert.parseFrom(bytes), in.readInt());
+      return new AlertMessage(Alert.parseFrom(Octets.read(in)), in.readInt());
     }
   }
 }

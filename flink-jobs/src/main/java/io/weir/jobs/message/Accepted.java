@@ -1,6 +1,7 @@
 package io.weir.jobs.message;
 
 import com.google.protobuf.InvalidProtocolBufferException;
+import io.weir.jobs.serde.Octets;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.proto.CounterMessage;
@@ -46,10 +47,8 @@ public record Accepted(
       out.writeLong(message.offset);
       out.writeLong(message.appended);
       out.writeBoolean(message.flow != null);
-      byte[] bytes =
-          message.flow != null ? message.flow.toByteArray() : message.counter.toByteArray();
-      out.writeInt(bytes.length);
-      out.write(bytes);
+      Octets.write(
+          message.flow != null ? message.flow.toByteArray() : message.counter.toByteArray(), out);
       out.writeBoolean(message.enrichment != null);
       if (message.enrichment != null) {
         message.enrichment.write(out);
@@ -61,8 +60,7 @@ public record Accepted(
       long offset = in.readLong();
       long appended = in.readLong();
       boolean flow = in.readBoolean();
-      byte[] bytes = new byte[in.readInt()];
-      in.readFully(bytes);
+      byte[] bytes = Octets.read(in);
       Enrichment enrichment = in.readBoolean() ? Enrichment.read(in) : null;
       try {
         return flow

@@ -1,5 +1,6 @@
 package io.weir.jobs.message;
 
+import io.weir.jobs.serde.Octets;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.proto.Alert;
@@ -28,18 +29,14 @@ public record AgentAlert(Alert alert, long offset, long appended) {
 
     @Override
     public void write(AgentAlert value, DataOutputView out) throws IOException {
-      byte[] bytes = value.alert.toByteArray();
-      out.writeInt(bytes.length);
-      out.write(bytes);
+      Octets.write(value.alert.toByteArray(), out);
       out.writeLong(value.offset);
       out.writeLong(value.appended);
     }
 
     @Override
     public AgentAlert read(DataInputView in) throws IOException {
-      byte[] bytes = new byte[in.readInt()];
-      in.readFully(bytes);
-      return new AgentAlert(Alert.parseFrom(bytes), in.readLong(), in.readLong());
+      return new AgentAlert(Alert.parseFrom(Octets.read(in)), in.readLong(), in.readLong());
     }
   }
 }

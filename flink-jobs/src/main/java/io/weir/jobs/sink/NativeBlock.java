@@ -1,5 +1,6 @@
 package io.weir.jobs.sink;
 
+import io.weir.jobs.serde.Octets;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import io.weir.jobs.table.Table;
@@ -35,8 +36,7 @@ public record NativeBlock(Table table, int partition, int rows, byte[] bytes, in
       Table table = Table.of(in.readByte());
       int partition = in.readInt();
       int rows = in.readInt();
-      byte[] bytes = new byte[in.readInt()];
-      in.readFully(bytes);
+      byte[] bytes = Octets.read(in);
       return new NativeBlock(table, partition, rows, bytes, bytes.length);
     }
   }

@@ -1,6 +1,7 @@
 package io.weir.jobs.table;
 
 import io.weir.jobs.serde.Form;
+import io.weir.jobs.serde.Octets;
 import io.weir.jobs.serde.WireSerializer;
 import io.weir.jobs.serde.WireType;
 import java.io.IOException;
@@ -88,8 +89,7 @@ public record TableRow(Table table, Object[] cells) {
           out.writeUTF(text);
         } else if (cell instanceof byte[] bytes) {
           out.writeByte(3);
-          out.writeInt(bytes.length);
-          out.write(bytes);
+          Octets.write(bytes, out);
         } else if (cell instanceof Map<?, ?> map) {
           out.writeByte(4);
           out.writeInt(map.size());
@@ -132,9 +132,7 @@ public record TableRow(Table table, Object[] cells) {
         case 2:
           return in.readUTF();
         case 3:
-          byte[] bytes = new byte[in.readInt()];
-          in.readFully(bytes);
-          return bytes;
+          return Octets.read(in);
         case 4:
           Map<String, Long> map = new TreeMap<>();
           for (int left = in.readInt(); left > 0; left--) {
