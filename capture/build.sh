@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 ./path.sh
 home=${CARGO_HOME:-$HOME/.cargo}
-# Cargo names its home as it is told to, and CMake the folder that links lead to. Libraries in C are compiled below target/.
+# Cargo writes the path of its home as given, CMake the resolved one. Libraries in C are compiled below target/.
 for map in "$(pwd -P)=/weir/capture" "$home=/cargo" "$(readlink -f "$home")=/cargo"; do
   CFLAGS="${CFLAGS:-} -ffile-prefix-map=$map"
   CXXFLAGS="${CXXFLAGS:-} -ffile-prefix-map=$map"

@@ -29,7 +29,7 @@ AT_ONCE, PATIENCE = 4, 5
 OLDEST = 3600
 #: Seconds for which the provider's keys hold; and between two questions for a key that is not among them.
 _KEYS_HOLD, _KEYS_AGAIN = 600, 10
-#: Those that prove who signed. With others, whoever can check a token could make one.
+#: Signatures by a private key alone: with a shared secret, anybody who can check a token can also make one.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 
