@@ -174,3 +174,9 @@ def test_where_memory_is_short_heaps_are_small_unless_they_are_set(
     monkeypatch.setattr(memories, "available", lambda: (1 << 30, 1 << 29))
     with pytest.raises(WeirError, match=r"not enough memory: 0.5 GiB of 1.0 GiB free"):
         memories.settle(stack)
+
+
+def test_an_agent_s_file_with_capabilities_lets_a_user_capture(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not doctor.captures_by_file(stack)
+    monkeypatch.setattr(os, "listxattr", lambda path: ["security.capability"] if path == stack.agent_binary else [])
+    assert doctor.captures_by_file(stack)

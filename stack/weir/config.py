@@ -6,12 +6,13 @@ The commented example is `stack/weir.example.yaml`; a test compares it with this
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import secrets
 import socket
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import yaml
@@ -342,14 +343,18 @@ class Stack:
         Raises WeirError if the file names no users; the store itself reports any other error in it.
         """
         try:
-            return list(yaml.safe_load(self.access.read_text())["users"])
+            return list(self._access_tree["users"])
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
             raise WeirError(f"{self.access}: is unreadable, or names no users ({type(error).__name__})") from error
+
+    @functools.cached_property
+    def _access_tree(self) -> Any:
+        return yaml.safe_load(self.access.read_text())
 
     def database_of(self, user: str) -> str:
         """The database of a user's role in the store's access file; empty if the role has none of its own."""
         try:
-            tree = yaml.safe_load(self.access.read_text())
+            tree = self._access_tree
             return str(tree["roles"][tree["users"][user]["role"]].get("database", ""))
         except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError):
             return ""  # the store reports what is wrong with the file

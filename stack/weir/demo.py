@@ -8,6 +8,7 @@ nation that does not exist send a trickle of made traffic as long as the demo ru
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shlex
@@ -27,9 +28,10 @@ from weir.clickhouse import ClickHouse, connect
 from weir.commands import end_as_ctrl_c_does
 from weir.config import Agent, Stack
 from weir.demo_network import Namespaces, NoNamespacesError, Traffic, namespaces
+from weir.doctor import captures_by_file
 from weir.errors import WeirError
 from weir.services import Service, agent, answers
-from weir.stack import bring_up, dashboard_url, enrol_here, settle_ports, superset_up, take_down
+from weir.stack import bring_up, dashboard_url, enrol_here, superset_up, take_down
 from weir.stages import Stages
 from weir.supervisor import MARK, Supervisor
 
@@ -55,7 +57,7 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
         raise WeirError("--pcap and --iface exclude each other")
     if pcap and not pcap.is_file():
         raise WeirError(f"{pcap} is not a file")
-    if iface and not may_capture(stack):
+    if iface and os.geteuid() != 0 and not captures_by_file(stack):
         raise WeirError(
             f"no permission to capture on {iface}",
             hint=f"try: sudo make demo IFACE={iface}\n      or:  sudo setcap cap_net_raw,cap_net_admin=p '{stack.agent_binary}'",
@@ -69,6 +71,7 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
         with contextlib.ExitStack() as stays:
             net = None if pcap or iface else _network(stack, console, stays)
             live = bool(net or iface)
+            service = _agent(stack, net, iface) if live else None
             # Whoever brings traffic sees that alone.
             sites = [] if pcap or iface else [_site(stack, probe) for probe in demo_sites.SITES]
             if sites and not stack.config.flink.as_database and not stack.config.flink.country_database:
@@ -76,8 +79,6 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
                 systems, countries = demo_sites.write_databases(stack.run)
                 stack.config.flink.as_database, stack.config.flink.country_database = str(systems), str(countries)
             with Stages(console) as stages:
-                settle_ports(stack, supervisor, stages)
-                service = agent(stack, Agent(probe=PROBE, config=_agent_config(stack, net, iface))) if live else None
                 bring_up(stack, supervisor, stages, [*([service] if service else []), *sites], wait_for_superset=False)
                 new = enrol_here(stack, PROBE, site=SITE)
                 prefixes.apply(stack, OWN_NETWORKS | (demo_sites.own_networks() if sites else {}))
@@ -150,34 +151,27 @@ def _network(stack: Stack, console: Console, stays: contextlib.ExitStack) -> Nam
     return None
 
 
-def may_capture(stack: Stack) -> bool:
-    """Whether the agent may capture on an interface: run by root, or allowed to by its file."""
-    if os.geteuid() == 0:
-        return True
-    try:
-        return b"security.capability" in os.listxattr(stack.agent_binary)  # type: ignore[comparison-overlap]
-    except OSError:
-        return False
-
-
-def _agent_config(stack: Stack, net: Namespaces | None, iface: str | None) -> Path:
-    stack.prepare()
-    shutil.rmtree(stack.data / "agent-demo", ignore_errors=True)  # this interface is not the one of the last demo
-    lines = [
-        f'probe = "{PROBE}"',
-        'interval = "10s"',
-        "workers = 1",
-        f'state_dir = "{stack.data / "agent-demo"}"',
-        "[source]",
-        f'interface = "{iface or (net.veth if net else "")}"',
-        f'netns = "{net.servers}"' if net else "",
-        'receive_offloads = "keep"' if net else "",
-        "[metrics]",
-        f'listen = "127.0.0.1:{stack.config.ports.agent_metrics}"',
-    ]
+def _agent(stack: Stack, net: Namespaces | None, iface: str | None) -> Service:
+    """The agent that captures live. Its configuration is written when it starts: its port is known by then."""
     path = stack.run / "weir-probe-demo.toml"
-    path.write_text("\n".join(line for line in lines if line) + "\n")
-    return path
+
+    def prepare() -> None:
+        shutil.rmtree(stack.data / "agent-demo", ignore_errors=True)  # this interface is not the one of the last demo
+        lines = [
+            f'probe = "{PROBE}"',
+            'interval = "10s"',
+            "workers = 1",
+            f'state_dir = "{stack.data / "agent-demo"}"',
+            "[source]",
+            f'interface = "{iface or (net.veth if net else "")}"',
+            f'netns = "{net.servers}"' if net else "",
+            'receive_offloads = "keep"' if net else "",
+            "[metrics]",
+            f'listen = "127.0.0.1:{stack.config.ports.agent_metrics}"',
+        ]
+        path.write_text("\n".join(line for line in lines if line) + "\n")
+
+    return dataclasses.replace(agent(stack, Agent(probe=PROBE, config=path)), prepare=prepare)
 
 
 def _capture(
@@ -238,9 +232,8 @@ def _wait_for_agent(stack: Stack, supervisor: Supervisor) -> None:
         ):
             return
         time.sleep(0.25)
-    log = stack.logs / f"{name}.log"
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    raise WeirError(f"the agent did not start capturing: {''.join(lines[-1:])}", hint=f"its log is {log}", status=1)
+    said = supervisor.last_line(name)
+    raise WeirError(f"the agent did not start capturing: {said}", hint=supervisor.log_of(name), status=1)
 
 
 def _replay(stack: Stack, stages: Stages, pcap: Path | None) -> None:

@@ -112,7 +112,7 @@ def _conversation(site: int, at: float, chance: random.Random) -> Iterator[Packe
     name = f"www{host}.{SYSTEMS[system][0].lower().replace(' ', '-')}.example"
     port, own = _PORTS[service], chance.randint(32_768, 60_999)
     if service in ("dns", "ntp", "udp"):
-        asked = {"dns": _question(name, own), "ntp": b"\x23" + bytes(47), "udp": chance.randbytes(60)}[service]
+        asked = {"dns": frames.question(name, own), "ntp": b"\x23" + bytes(47), "udp": chance.randbytes(60)}[service]
         for turn in range(chance.randint(20, 80) if service == "udp" else 1):
             yield at + 0.05 * turn, ethernet(client, server, UDP, udp(own, port, asked))
             yield at + 0.05 * turn + 0.02, ethernet(server, client, UDP, udp(port, own, asked + bytes(90)))
@@ -161,12 +161,6 @@ def _unanswered(site: int, at: float, chance: random.Random) -> Iterator[Packet]
     sent = ethernet(source, target, UDP, udp(4000, chance.randint(1, 1023), bytes(20)))
     yield at, sent
     yield at + 0.01, ethernet(target, source, ICMP, b"\x03\x03" + bytes(6) + sent[14:42])
-
-
-def _question(name: str, number: int) -> bytes:
-    """A DNS query for an address (RFC 1035, section 4)."""
-    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
-    return struct.pack("!HHHHHH", number, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", 1, 1)
 
 
 def _client_hello(name: str, chance: random.Random) -> bytes:

@@ -147,14 +147,18 @@ def capabilities() -> set[str]:
     return {name for name, bit in numbers.items() if held >> bit & 1}
 
 
+def captures_by_file(stack: Stack) -> bool:
+    """Whether the agent's file has capabilities, so that a user may capture."""
+    try:
+        return "security.capability" in os.listxattr(stack.agent_binary)
+    except OSError:
+        return False
+
+
 def capturing(stack: Stack) -> Iterator[Finding]:
     """Whether packets can be captured live from here."""
-    try:
-        by_file = "security.capability" in os.listxattr(stack.agent_binary)
-    except OSError:
-        by_file = False
     missing = {"CAP_NET_ADMIN", "CAP_NET_RAW"} - capabilities()
-    if by_file:
+    if captures_by_file(stack):
         yield Finding(Grade.GOOD, "capture", "the agent's file has capabilities")
     elif not missing:
         yield Finding(Grade.GOOD, "capture", "interfaces can be captured")
@@ -296,13 +300,11 @@ def services(stack: Stack, up: bool) -> Iterator[Finding]:
     if not up:
         yield Finding(Grade.GOOD, "services", "the stack is down ('weir up' starts it)")
         return
-    rows = status.all_statuses(stack)
+    rows, supervisor = status.all_statuses(stack), Supervisor(stack)
     for row in rows:
         if row.state != "well":
-            log = stack.logs / f"{row.service}.log"
-            yield Finding(
-                Grade.BAD, "services", f"{row.service} is {row.state}", f"its log is {log}: {_last_line(log)}"
-            )
+            to_do = f"{supervisor.log_of(row.service)}: {supervisor.last_line(row.service)}"
+            yield Finding(Grade.BAD, "services", f"{row.service} is {row.state}", to_do)
     well = [row.service for row in rows if row.state == "well"]
     if well:
         yield Finding(Grade.GOOD, "services", f"well: {', '.join(well)}")
@@ -310,13 +312,6 @@ def services(stack: Stack, up: bool) -> Iterator[Finding]:
     if behind:
         said = f"the jobs are {behind[0].lag_messages:,} messages behind"
         yield Finding(Grade.WARNING, "services", said, "weir status shows whether that shrinks; flink.parallelism")
-
-
-def _last_line(log: Path) -> str:
-    try:
-        return (log.read_text(errors="replace").strip().splitlines() or ["it is empty"])[-1][:120]
-    except OSError as error:
-        return str(error.strerror)
 
 
 def as_json(found: list[Finding]) -> str:

@@ -36,6 +36,12 @@ def udp(source: int, target: int, payload: bytes) -> bytes:
     return struct.pack("!HHHH", source, target, 8 + len(payload), 0) + payload
 
 
+def question(name: str, number: int) -> bytes:
+    """A DNS query for an address (RFC 1035, section 4)."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return struct.pack("!HHHHHH", number, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", 1, 1)
+
+
 def recorded(packet: Packet) -> bytes:
     """A packet as a capture holds it."""
     moment, frame = packet

@@ -46,7 +46,7 @@ def migrated(stack: Stack, stages: Stages, cluster: str) -> list[str]:
     return applied
 
 
-def settle_ports(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
+def _settle_ports(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
     """Exchange ports that other programs hold for free ones. Raises WeirError if the stack is up."""
     supervisor.refuse_if_up()
     supervisor.end_leftovers()
@@ -71,7 +71,7 @@ def bring_up(
     Raises WeirError at the first other failure.
     """
     stack.prepare()
-    settle_ports(stack, supervisor, stages)
+    _settle_ports(stack, supervisor, stages)
     if said := memories.settle(stack):
         stages.begin("memory")
         stages.done("memory", said)

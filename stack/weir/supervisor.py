@@ -168,7 +168,7 @@ class Supervisor:
             if "ALREADY_STARTED" in fault.faultString:
                 return
             raise WeirError(
-                f"{service.name} did not start: {fault.faultString}", hint=self._log_of(service), status=1
+                f"{service.name} did not start: {fault.faultString}", hint=self.log_of(service.name), status=1
             ) from fault
 
     def wait(self, service: Service) -> float:
@@ -187,17 +187,18 @@ class Supervisor:
                 why = (
                     "the system killed it, most likely for memory"
                     if state and state.killed
-                    else self._last_line(service)
+                    else self.last_line(service.name)
                 )
                 raise WeirError(
                     f"{service.name} ended during its start: {why}",
-                    hint=self._log_of(service) + ("; 'weir doctor' shows the memory" if state and state.killed else ""),
+                    hint=self.log_of(service.name)
+                    + ("; 'weir doctor' shows the memory" if state and state.killed else ""),
                     status=1,
                 )
             if time.monotonic() - begin > service.start_seconds:
                 raise WeirError(
-                    f"{service.name} was not healthy after {service.start_seconds} s: {self._last_line(service)}",
-                    hint=self._log_of(service),
+                    f"{service.name} was not healthy after {service.start_seconds} s: {self.last_line(service.name)}",
+                    hint=self.log_of(service.name),
                     status=1,
                 )
             time.sleep(0.25)
@@ -227,11 +228,13 @@ class Supervisor:
             time.sleep(0.05)
         return state
 
-    def _log_of(self, service: Service) -> str:
-        return f"its log is {self.stack.logs}/{service.name}.log"
+    def log_of(self, name: str) -> str:
+        """Where the log of a process is."""
+        return f"its log is {self.stack.logs}/{name}.log"
 
-    def _last_line(self, service: Service) -> str:
-        path = self.stack.logs / f"{service.name}.log"
+    def last_line(self, name: str) -> str:
+        """The last line that a process printed."""
+        path = self.stack.logs / f"{name}.log"
         lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
         return lines[-1][:300] if lines else "it printed nothing"
 

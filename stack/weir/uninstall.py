@@ -54,20 +54,14 @@ def _known(stack: Stack) -> Iterator[Leftover]:
         yield Leftover(stack.home / name, what)
     if stack.backups != stack.home / "backups":
         yield Leftover(stack.backups, "backups", shared=True)
-    caches = {
-        "CARGO_HOME": (".cargo/registry", "crates that Cargo keeps"),
-        "": (".m2/repository", "libraries that Maven keeps"),
-        "UV_CACHE_DIR": (".cache/uv", "libraries that uv keeps"),
-    }
-    for variable, (path, what) in caches.items():
-        place = Path(os.environ[variable]) if variable and os.environ.get(variable) else Path.home() / path
-        yield Leftover(
-            place / "registry" if variable == "CARGO_HOME" and place.name != "registry" else place, what, shared=True
-        )
+    user = Path.home()
+    cargo, uv = os.environ.get("CARGO_HOME", user / ".cargo"), os.environ.get("UV_CACHE_DIR", user / ".cache/uv")
+    yield Leftover(Path(cargo) / "registry", "crates that Cargo keeps", shared=True)
+    yield Leftover(user / ".m2/repository", "libraries that Maven keeps", shared=True)
+    yield Leftover(Path(uv), "libraries that uv keeps", shared=True)
     yield Leftover(CHECKOUT / "capture/target", "the built agent")
     yield Leftover(CHECKOUT / "flink-jobs/target", "the built jobs")
-    others = stack.home != built or any((built / "stacks").glob("*"))
-    if not others:
+    if stack.home == built and not any((built / "stacks").glob("*")):
         yield Leftover(built, "Python environments, Kafka, and whatever else is built")
     elif built.is_dir():  # It holds, or may hold, other stacks' data.
         for child in sorted(built.iterdir()):

@@ -19,9 +19,10 @@ import pytest
 
 from check_peers import write_pcap
 from harness import AGENT, RunningStack, eventually, run
-from nprobe_capture import ethernet, question, request, tcp, udp
+from nprobe_capture import ethernet, request, tcp, udp
 from weir import pseudonyms
 from weir.clickhouse import connect
+from weir.frames import question
 
 Ends = dict[int, tuple[str, str]]
 

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 from check_peers import write_pcap
+from weir.frames import question
 
 #: First packet, seconds from the Unix epoch.
 START = 1_790_000_000
@@ -29,12 +30,6 @@ def tcp(ports: tuple[int, int], sequence: int, acknowledged: int, flags: int, pa
 
 def udp(ports: tuple[int, int], payload: bytes) -> bytes:
     return struct.pack("!HHHH", *ports, 8 + len(payload), 0) + payload
-
-
-def question(name: str, number: int) -> bytes:
-    """A DNS query for an address."""
-    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
-    return struct.pack("!HHHHHH", number, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", 1, 1)
 
 
 def request(host: str) -> bytes:

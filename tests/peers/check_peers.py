@@ -33,6 +33,7 @@ from xml.etree import ElementTree
 
 from capture_traces import header
 from harness import AGENT, eventually, free_ports, skipped
+from weir.frames import Packet, recorded
 
 Flow = tuple[str, str, int, int, int]
 """Source, destination, their ports (0 for ICMP, which each peer shows differently), protocol."""
@@ -100,11 +101,10 @@ def make_capture(path: Path, flows: int = 400) -> Volumes:
     return gather([(flow, 1, octets) for _, _, flow, octets in sent])
 
 
-def write_pcap(file: Any, frames: list[tuple[float, bytes]]) -> None:
+def write_pcap(file: Any, packets: list[Packet]) -> None:
     """Write frames of Ethernet as pcap."""
     file.write(header())
-    for when, frame in frames:
-        file.write(struct.pack("<IIII", int(when), int(when % 1 * 1e6), len(frame), len(frame)) + frame)
+    file.writelines(map(recorded, packets))
 
 
 def waiting(port: int) -> int | None:
