@@ -19,6 +19,7 @@ import hashlib
 import ipaddress
 import sqlite3
 import time
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,8 +57,7 @@ class Lockout:
         with self._changing() as database:
             database.execute("DELETE FROM failures WHERE at < ?", (now - FORGOTTEN,))
             database.execute("DELETE FROM known WHERE at < ?", (now - KNOWN,))
-            known = database.execute("SELECT 1 FROM known WHERE key = ?", (keys["pair"],)).fetchone()
-            held = {"pair": keys["pair"]} if known or keys["address"] in _HERE else keys
+            held = _held(database, keys)
             waits = {}
             for kind, key in held.items():
                 row = database.execute("SELECT count, at FROM failures WHERE key = ?", (key,)).fetchone()
@@ -79,7 +79,7 @@ class Lockout:
     def withdraw(self, account: str, address: str) -> None:
         """Take one attempt's counts back: nobody could say whether it was right."""
         with self._changing() as database:
-            for key in _keys(account, address).values():
+            for key in _held(database, _keys(account, address)).values():
                 database.execute("UPDATE failures SET count = count - 1 WHERE key = ? AND count > 0", (key,))
 
     def succeeded(self, account: str, address: str, now: float | None = None) -> None:
@@ -87,9 +87,9 @@ class Lockout:
         now = time.time() if now is None else now
         keys = _keys(account, address)
         with self._changing() as database:
+            for key in _held(database, keys).values():
+                database.execute("UPDATE failures SET count = count - 1 WHERE key = ? AND count > 0", (key,))
             database.execute("DELETE FROM failures WHERE key = ?", (keys["pair"],))
-            for kind in ("address", "account"):
-                database.execute("UPDATE failures SET count = count - 1 WHERE key = ? AND count > 0", (keys[kind],))
             database.execute("REPLACE INTO known VALUES (?, ?, ?)", (keys["pair"], keys["account"], now))
             _bound(database, "known")
 
@@ -128,6 +128,12 @@ class Lockout:
             database.close()
 
 
+def _held(database: sqlite3.Connection, keys: dict[str, str]) -> dict[str, str]:
+    """Those of an attempt's keys by which it is counted."""
+    known = database.execute("SELECT 1 FROM known WHERE key = ?", (keys["pair"],)).fetchone()
+    return {"pair": keys["pair"]} if known or keys["address"] in _HERE else keys
+
+
 def _count(database: sqlite3.Connection, cause: str) -> None:
     database.execute("INSERT INTO refused VALUES (?, 1) ON CONFLICT (cause) DO UPDATE SET count = count + 1", (cause,))
 
@@ -143,9 +149,17 @@ def _keys(account: str, address: str) -> dict[str, str]:
     return {"pair": f"pair {digest} {network}", "address": f"address {network}", "account": f"account {digest}"}
 
 
+def spelled(account: str) -> str:
+    """One spelling of all those that a directory may take for the same name: without case, width, invisible characters and
+    further spaces (RFC 4518, section 2)."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", account).casefold())
+    seen = "".join(one for one in folded if one.isspace() or unicodedata.category(one) not in ("Cc", "Cf", "Mn"))
+    return " ".join(seen.split())
+
+
 def _digest(account: str) -> str:
     """Not the name itself: people type passwords there."""
-    return hashlib.sha256(account.strip().casefold().encode()).hexdigest()[:32]
+    return hashlib.sha256(spelled(account).encode(errors="replace")).hexdigest()[:32]
 
 
 def _network(address: str) -> str:

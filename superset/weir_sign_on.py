@@ -25,6 +25,7 @@ from superset.security import SupersetSecurityManager
 
 import weir_assets
 import weir_groups
+import weir_lockout
 from weir_secrets import secret
 
 _LOG = logging.getLogger("weir.sign_on")
@@ -187,7 +188,9 @@ class People(SupersetSecurityManager):  # type: ignore[misc]
             _LOG.warning("the directory does not answer: %s", type(error).__name__)
             return ""
         found = [attributes for place, attributes in rows if place]
-        return str(found[0][LDAP["uid_field"]][0].decode()) if len(found) == 1 else ""
+        own = str(found[0][LDAP["uid_field"]][0].decode()) if len(found) == 1 else ""
+        # The directory may know more spellings of a name than the lockout, which would then count each as a name of its own.
+        return own if weir_lockout.spelled(own) == weir_lockout.spelled(name) else ""
 
     @contextmanager
     def _directory(self) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 
@@ -165,3 +166,34 @@ def test_nothing_else_is_open(server: Server, sql: str) -> None:
     assert _asked(server, "SELECT count() FROM system.tables WHERE database IN ('weir', 'ntopng')") == b"0\n"
     assert server.ask("SELECT 1", user="nets", max_rows_to_read=10).code == 164
     assert server.ask("SELECT 1", user="nets", query_plan_remove_redundant_sorting=1).code == 164
+
+
+def test_no_column_tells_hosts_apart_that_are_alike() -> None:
+    """A rank, or a number of any kind, that follows the addresses."""
+    with with_access(lambda tree: tree["users"].update(nets={"role": "networks"})) as server:
+        server.sql("INSERT INTO weir.prefixes (id, prefix, customer_id, customer) VALUES (1, '10.77.7.0/24', 11, 'Fjord')")
+        server.sql(
+            "INSERT INTO weir.flows (ts, probe, src_addr, dst_addr, src_prefix, src_customer, fwd_packets, fwd_octets, src_port, dst_port, protocol)"
+            " SELECT now() - 60, 'p', toIPv6('10.77.7.' || toString(number)), toIPv6('10.88.8.1'), 1, 11, 1, 60, 40000, 443, 6"
+            f" FROM numbers(1, {HOSTS})"
+        )
+        roll_up(server, "weir")
+        # As the jobs and `weir storage` write hosts that are alike: in the order of addresses.
+        addr = f"toIPv6('10.77.7.' || toString(number)) FROM numbers(1, {HOSTS})"
+        server.sql(
+            "INSERT INTO weir.port_report (ts, window_s, scope, probe, rank, version, tcp_packets, port_signature, addr)"
+            f" SELECT 1700000100, 30, 'probe', 'p', number, 1, 9, '22:1000', {addr}"
+        )
+        ranks = "rank, packets_rank, flows_rank, hosts, addr"
+        server.sql(
+            f"INSERT INTO weir.national_talkers_daily (day, {ranks}) SELECT '2023-11-14', number, number, number, 1, {addr}"
+        )
+        server.sql(
+            f"INSERT INTO weir.talkers_daily (day, probe, {ranks}) SELECT '2023-11-14', 'p', number, number, number, 1, {addr}"
+        )
+        for view in ("v_talkers_daily", "v_national_talkers_daily", "v_host_days", "v_port_report", "v_hosts", "v_records"):
+            rows = _asked(server, f"SELECT * FROM {view} FORMAT JSONEachRow").splitlines()
+            host = [row for row in map(json.loads, rows) if any("10.77.7.0" in str(value) for value in row.values())]
+            assert len(host) == HOSTS, view
+            for column in host[0]:
+                assert len({str(row[column]) for row in host}) < 5, (view, column)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import socket
 import tempfile
 import threading
 import time
@@ -17,13 +18,16 @@ from typing import Any
 
 import jwt
 import pytest
+import weir_clickhouse.people
 from conftest import FOLDER, PASSWORDS, Answer, Server, eventually, migrate, start, stop
 from cryptography.hazmat.primitives.asymmetric import rsa
 from directory import GROUPS, PEOPLE, Directory
 from jwt.algorithms import RSAAlgorithm
 from weir_clickhouse.access import Access, load
+from weir_clickhouse.door import LARGEST
 from weir_clickhouse.errors import ServerError
 from weir_clickhouse.people import People
+from weir_clickhouse.shared import weir_lockout
 
 pytestmark = pytest.mark.embedded
 
@@ -62,9 +66,9 @@ def directory() -> Iterator[Directory]:
     with tempfile.TemporaryDirectory(prefix="weir-ldap-") as folder:
         one = Directory(Path(folder))
         one.start()
-        names = ("anna", "bo", "cecilie", "dag", "eva", "fred", "gone", "analyst")
+        names = ("anna", "bo", "cecilie", "dag", "eva", "fred", "gone", "left", "analyst", "Writer")
         groups = {
-            "analysts": ["anna", "gone", "analyst"],
+            "analysts": ["anna", "gone", "left", "analyst", "Writer"],
             "networks": ["bo"],
             "fjord": ["cecilie", "eva"],
             "other": ["eva"],
@@ -112,7 +116,7 @@ def test_the_groups_of_a_person_give_the_role(server: Server) -> None:
 def test_nobody_comes_in_by_a_trick(server: Server) -> None:
     tricks = [("anna", "wrong"), ("anna", ""), ("", "x"), ("*", "anna-s"), ("a*", "anna-s"), ("anna)(uid=*", "anna-s")]
     # The store has an analyst of its own, with another password.
-    for name, password in [*tricks, ("analyst", "analyst-s"), ("nobody", "x"), ("anna\x00", "anna-s")]:
+    for name, password in [*tricks, ("analyst", "analyst-s"), ("Writer", "Writer-s"), ("nobody", "x"), ("anna\x00", "anna-s")]:
         assert _asked(server, name, password).code == 516, name
     assert server.sql("SELECT 1", user="analyst") == "1"
 
@@ -138,14 +142,42 @@ def test_who_is_removed_from_the_directory_is_gone(server: Server, directory: Di
     assert eventually(lambda: _asked(server, "gone", "gone-s").code == 516)
 
 
+def test_who_was_refused_does_not_come_in_because_the_directory_is_away(server: Server, directory: Directory) -> None:
+    for address in ("198.51.100.40", "198.51.100.41"):
+        assert _asked(server, "left", "left-s", address=address).status == 200
+    directory.change(f"dn: uid=left,{PEOPLE}\nchangetype: delete\n")
+    assert eventually(lambda: _asked(server, "left", "left-s", address="198.51.100.40").code == 516)
+    directory.stop()
+    try:
+        # Nor from where it was known, too.
+        for address in ("198.51.100.40", "198.51.100.41"):
+            time.sleep(RECHECK)
+            assert _asked(server, "left", "left-s", address=address).code == 516
+    finally:
+        directory.start()
+    assert eventually(lambda: _asked(server, "bo", "bo-s", address="198.51.100.31").status == 200)
+
+
+def test_all_spellings_of_a_name_are_counted_together(server: Server) -> None:
+    # The directory takes all of them for `dag`.
+    spellings = ["dag", "DAG", "\uff44\uff41\uff47", "\u24d3ag", "d\u00aag", "\U0001d41dag", " dag", "d\u00adag"]
+    texts = [_asked(server, name, "wrong", address=f"198.51.101.{number}").text for number, name in enumerate(spellings * 4)]
+    assert "too many failed logins" in texts[-1]
+    assert sum("too many" in text for text in texts) == len(texts) - weir_lockout.FREE_WHOLE
+
+
 def test_who_guesses_must_wait_and_programs_need_not(server: Server) -> None:
     guesser, owner = "198.51.100.7", "198.51.100.8"
     assert _asked(server, "anna", "anna-s", address=owner).status == 200
     texts = [_asked(server, "anna", "wrong", address=guesser).text for _ in range(40)]
     assert "too many failed logins" in texts[-1]
     assert not any("too many" in text for text in texts[:5])
-    # Even the right password, from there; the owner comes in from elsewhere.
+    # Even the right password, from there; the owner comes in from elsewhere, and from there once an administrator says so.
     assert "too many failed logins" in _asked(server, "anna", "anna-s", address=guesser).text
+    assert server.ask('{"user": "Anna"}', path="/weir/unlock", user="analyst").code == 497
+    assert server.ask('{"name": "anna"}', path="/weir/unlock").code == 36
+    assert server.ask('{"user": "Anna"}', path="/weir/unlock").status == 200
+    assert _asked(server, "anna", "anna-s", address=guesser).status == 200
     assert _asked(server, "anna", "anna-s", address=owner).status == 200
     assert 'weir_clickhouse_refused_total{cause="lockout"}' in server.ask(path="/metrics", method="GET").text
     for _ in range(40):
@@ -185,7 +217,9 @@ class Provider:
                 else:
                     outer.asked += 1
                     public = json.loads(RSAAlgorithm.to_jwk(outer.key.public_key()))
-                    said = {"keys": [{**public, "kid": "1", "alg": "RS256", "use": "sig"}]}
+                    said = {
+                        "keys": [{**public, "kid": "1", "alg": "RS256", "use": "sig"}, {**public, "kid": "enc", "use": "enc"}]
+                    }
                 body = json.dumps(said).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -232,9 +266,22 @@ def _with(server: Server, token: str, sql: str = "SELECT src FROM v_flows ORDER 
 
 def test_a_token_of_the_provider_lets_in(tokens: Server, provider: Provider) -> None:
     assert _with(tokens, provider.token()).text == "10.1.0.7\n10.9.0.7\n"
+    assert _with(tokens, provider.token(aud=["somebody", "weir"], azp="weir")).status == 200
     assert _with(tokens, provider.token(groups="networks")).text == "10.1.0.0/24\n10.9.0.0/24\n"
-    assert _with(tokens, provider.token(groups=["fjord", "x"], preferred_username="gro")).text == "10.1.0.7\n"
+    assert _with(tokens, provider.token(groups=["fjord", "x"], preferred_username="gro", sub="8")).text == "10.1.0.7\n"
     assert tokens.sql("SELECT 1", user="analyst") == "1"
+
+
+def test_a_name_belongs_to_the_person_who_came_with_it_first(tokens: Server, provider: Provider) -> None:
+    first, second = provider.token(preferred_username="hanne", sub="1"), provider.token(preferred_username="Hanne", sub="2")
+    assert _with(tokens, first).status == 200
+    for _ in range(2):
+        assert "another person's" in _with(tokens, second).text
+    assert _with(tokens, first).status == 200
+    assert tokens.ask('{"user": "hanne"}', path="/weir/remove", user="analyst").code == 497
+    assert tokens.ask('{"user": "hanne"}', path="/weir/remove").status == 200
+    assert _with(tokens, second).status == 200
+    assert "another person's" in _with(tokens, first).text
 
 
 def test_no_other_token_does(tokens: Server, provider: Provider) -> None:
@@ -252,6 +299,12 @@ def test_no_other_token_does(tokens: Server, provider: Provider) -> None:
         "of nobody": provider.token(preferred_username=None),
         "a user of the store": provider.token(preferred_username="admin"),
         "no group": provider.token(groups=[]),
+        "as a user of the store": provider.token(preferred_username="\uff41dmin"),
+        "another spelling of a user": provider.token(preferred_username="Dashboard "),
+        "no name to show": provider.token(preferred_username="analyst\n"),
+        "for others, too": provider.token(aud=["somebody", "weir"], azp="somebody"),
+        "an end of a session": provider.token(events={"http://schemas.openid.net/event/backchannel-logout": {}}),
+        "a key to encrypt": provider.token(number="enc"),
         "groups are compared exactly": provider.token(groups=["Analysts", " analysts"]),
         "groups are no keys": provider.token(groups={"analysts": 1}),
         "rubbish": "a.b.c",
@@ -284,6 +337,40 @@ def test_a_right_login_is_remembered_by_its_password_and_address(tmp_path: Path)
             people.by_password("analyst", "wrong", "192.0.2.2")
     with pytest.raises(ServerError, match="takes no tokens"):
         people.by_token("x")
+
+
+def test_a_queue_before_the_directory_lets_nobody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers can fill it."""
+    monkeypatch.setattr(weir_clickhouse.people, "PATIENCE", 0.01)
+    settings = {"ldap": {"server": "ldap://x"}, "recheck_s": 0, "grace_s": 900, "roles": _in_groups(str)}
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    people = People(load(FOLDER / "access.yaml", {}), tmp_path / "lockout.db", settings, [here])
+
+    def answers(said: dict[str, Any]) -> threading.Thread:
+        def answer() -> None:
+            there.send(json.dumps({"id": json.loads(there.recv(LARGEST))["id"], **said}).encode())
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        return thread
+
+    known = {"name": "anna", "groups": ["analysts"], "subject": ""}
+    thread = answers(known)
+    assert people.by_password("anna", "right", "192.0.2.1").name == "anna"
+    thread.join()
+    # The directory is away: it holds.
+    thread = answers({"down": True})
+    assert people.by_password("anna", "right", "192.0.2.1").name == "anna"
+    thread.join()
+    people._door.get()
+    with pytest.raises(ServerError, match="too many people"):
+        people.by_password("anna", "right", "192.0.2.1")
+    people._door.put(here)
+    for name, password in (("anna", "\udc80"), ("\udc80", "x")):
+        with pytest.raises(ServerError, match="password is incorrect"):
+            people.by_password(name, password, "192.0.2.1")
+    here.close()
+    there.close()
 
 
 def test_only_a_proxy_with_the_key_names_addresses(tmp_path: Path) -> None:

@@ -225,16 +225,34 @@ def note(stack: Stack, action: str, detail: Mapping[str, Any]) -> int:
     audit. Whatever shows or removes what belongs to persons calls this first. Raises WeirError."""
     if not here(stack):
         return 0
-    body = {"action": action, "person": person(), "detail": dict(detail)}
+    try:
+        return int(_ask(stack, "audit", {"action": action, "person": person(), "detail": dict(detail)})["number"])
+    except _RefusedError as why:
+        raise WeirError(f"nothing was done: the audit has no entry on it ({why})", status=1) from None
+
+
+def tell(stack: Stack, action: str, name: str) -> None:
+    """Have the store `unlock` a user, whose failed logins it forgets, or `remove` a person. Raises WeirError."""
+    try:
+        if here(stack):
+            _ask(stack, action, {"user": name})
+    except _RefusedError as why:
+        raise WeirError(f"the store did not {action} {name} ({why})", status=1) from None
+
+
+class _RefusedError(Exception):
+    """The store did not do what it was asked to; the text says why."""
+
+
+def _ask(stack: Stack, action: str, body: Mapping[str, Any]) -> Any:
     head = {"X-ClickHouse-User": "admin", "X-ClickHouse-Key": stack.password("admin")}
     try:
-        answer = httpx.post(f"{stack.clickhouse_url}/weir/audit", json=body, headers=head, timeout=30)
-        if answer.status_code == 200:
-            return int(answer.json()["number"])
-        why = answer.text.strip()
+        answer = httpx.post(f"{stack.clickhouse_url}/weir/{action}", json=body, headers=head, timeout=30)
     except httpx.HTTPError as error:
-        why = type(error).__name__
-    raise WeirError(f"nothing was done: the audit has no entry on it ({why})", status=1)
+        raise _RefusedError(type(error).__name__) from None
+    if answer.status_code != 200:
+        raise _RefusedError(answer.text.strip())
+    return answer.json()
 
 
 def person() -> str:

@@ -8,6 +8,7 @@ import secrets
 import subprocess
 from typing import Any
 
+from weir import audit
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.services import superset_command
@@ -37,13 +38,15 @@ def add(stack: Stack, name: str, role: str) -> str:
 
 
 def remove(stack: Stack, name: str) -> None:
-    """Remove an account; its sessions end with it. Raises WeirError."""
+    """Remove an account; its sessions end with it, at the store, too. Raises WeirError."""
+    audit.tell(stack, "remove", name)
     _ask(stack, "user", "remove", name)
 
 
 def unlock(stack: Stack, name: str) -> None:
-    """Forget the failed logins of an account. Raises WeirError."""
+    """Forget the failed logins of an account, at the dashboards and at the store. Raises WeirError."""
     _ask(stack, "user", "unlock", name)
+    audit.tell(stack, "unlock", name)
 
 
 def accounts(stack: Stack) -> list[dict[str, Any]]:

@@ -64,6 +64,29 @@ def test_success_takes_only_its_own_count_back(counts: Lockout) -> None:
     assert counts.attempt("another", "192.0.2.1", 1000.5) > 0
 
 
+def test_an_owner_who_logs_in_every_minute_pays_for_no_guesses(counts: Lockout) -> None:
+    counts.attempt("own", "192.0.2.1", 1000)
+    counts.succeeded("own", "192.0.2.1", 1000)
+    for number in range(FREE_WHOLE):
+        assert counts.attempt("own", f"198.51.100.{number}", 1001) == 0
+        # Counted at this address alone, where it is known.
+        counts.attempt("own", "192.0.2.1", 1001)
+        counts.succeeded("own", "192.0.2.1", 1001)
+        counts.attempt("own", "192.0.2.1", 1001)
+        counts.withdraw("own", "192.0.2.1")
+    assert counts.attempt("own", "203.0.113.1", 1001) > 0
+
+
+@pytest.mark.parametrize(
+    "other", ["KARI", " kari\t", "\uff2bari", "k\u00aari", "kar\u00adi", "ka\u200bri", "\U0001d424ari"]
+)
+def test_spellings_of_a_name_are_one(counts: Lockout, other: str) -> None:
+    for _ in range(FREE_PAIR):
+        assert counts.attempt("kari", "192.0.2.1", 1000) == 0
+    assert counts.attempt(other, "192.0.2.1", 1000) > 0
+    assert counts.attempt("kaari", "192.0.2.1", 1000) == 0
+
+
 def test_an_attempt_that_nobody_could_judge_costs_nothing(counts: Lockout) -> None:
     for _ in range(3 * FREE_WHOLE):
         assert counts.attempt("kari", "192.0.2.1", 1000) == 0

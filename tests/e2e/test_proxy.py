@@ -178,7 +178,7 @@ def test_the_store_is_asked_by_tls(stack: RunningStack, proxy: Nginx) -> None:
     assert store.rows("SELECT 'through the proxy' AS said") == [{"said": "through the proxy"}]
     assert store.ping()
     assert "somebody" not in json.dumps(_asked(stack, began, "dashboard")), "a client names no person"
-    for path in ("/metrics", "/weir/audit"):
+    for path in ("/metrics", "/weir/audit", "/weir/unlock", "/weir/remove"):
         assert store.client.get(path).status_code == 404
         assert store.client.post(path, json={}).status_code == 404
     with pytest.raises(WeirError, match="does not answer"):

@@ -4,8 +4,9 @@ The store's own process reaches no network (walls.py). It starts this one before
 passwords, or tokens, over sockets that both inherit; what comes back is a name with groups, or a refusal. So a fault in the
 engine can guess here as any client can, and reads neither the directory nor the password of `bind_user`.
 
-A message is one JSON object: {"id", "name", "password"} or {"id", "token"}. The answer has the same id, and either "name"
-and "groups", or "refused" with the reason, or "down": nobody can say now.
+A message is one JSON object: {"id", "name", "password"} or {"id", "token"}. The answer has the same id, and either "name",
+"groups" and "subject", or "refused" with the reason, or "down": nobody can say now. The subject is what a provider never gives
+to a second person, as it may a name; empty from a directory.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,11 +26,13 @@ from typing import Any
 #: Octets of a message: a token of some hundred groups.
 LARGEST = 32 << 10
 #: Questions at once, and the seconds that a directory or provider has to answer.
-AT_ONCE, PATIENCE = 4, 5
+AT_ONCE, PATIENCE = 16, 5
 #: A token that was issued earlier than this many seconds ago is refused, whatever it says: its groups may have changed.
 OLDEST = 3600
 #: Seconds for which the provider's keys hold; and between two questions for a key that is not among them.
 _KEYS_HOLD, _KEYS_AGAIN = 600, 10
+#: Places that need no certificate.
+_NEAR = [("http", host) for host in ("127.0.0.1", "::1", "localhost")]
 #: Signatures by a private key alone: with a shared secret, anybody who can check a token can also make one.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
@@ -68,8 +72,8 @@ def _answer(here: socket.socket, ask: Any) -> None:
     while message := here.recv(LARGEST):
         asked = json.loads(message)
         try:
-            name, groups = ask(asked)
-            said = {"name": name, "groups": groups}
+            name, groups, subject = ask(asked)
+            said = {"name": name, "groups": groups, "subject": subject}
         except RefusedError as error:
             said = {"refused": str(error)}
         except Exception as error:  # whatever keeps the directory or the provider from answering
@@ -91,10 +95,12 @@ class Directory:
         self._settings = settings
         self._password = Path(settings["bind_password_file"]).read_text().strip()
 
-    def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str]]:
-        """The name and the groups of whoever has this name and password. Raises RefusedError, or what the library raises."""
+    def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str], str]:
+        """The name and the groups of whoever has this name and password, and no subject. Raises RefusedError, or what the library raises."""
         import ldap
         import ldap.filter
+
+        from .shared import weir_lockout
 
         name, password = asked.get("name", ""), asked.get("password", "")
         # With an empty password, a directory lets anybody bind, as nobody.
@@ -126,6 +132,9 @@ class Directory:
             if len(found) != 1:
                 raise RefusedError("nobody has this name, or several have")
             ((place, attributes),) = found
+            # The directory may know more spellings of a name than the lockout, which would then count each as a name of its own.
+            if weir_lockout.spelled(attributes[uid][0].decode()) != weir_lockout.spelled(name):
+                raise RefusedError("nobody has this name in this spelling")
             try:
                 connection.simple_bind_s(place, password)
             except (ldap.INVALID_CREDENTIALS, ldap.INAPPROPRIATE_AUTH, ldap.UNWILLING_TO_PERFORM):
@@ -133,7 +142,7 @@ class Directory:
         finally:
             connection.unbind_s()
         # As the directory writes it, not as it was typed.
-        return attributes[uid][0].decode(), [one.decode(errors="replace") for one in attributes.get(group, [])]
+        return attributes[uid][0].decode(), [one.decode(errors="replace") for one in attributes.get(group, [])], ""
 
 
 class Provider:
@@ -145,8 +154,8 @@ class Provider:
         self._asked_at = float("-inf")
         self._lock = threading.Lock()
 
-    def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str]]:
-        """The name and the groups that a token names: one that the provider made for Weir, not long ago. Raises RefusedError,
+    def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str], str]:
+        """The name, the groups and the subject that a token names: one that the provider made for Weir, not long ago. Raises RefusedError,
         or what keeps the provider's keys away."""
         import jwt
 
@@ -166,12 +175,16 @@ class Provider:
             )
         except (jwt.PyJWTError, KeyError) as error:
             raise RefusedError(f"the token proves nothing: {error}") from None
+        if "events" in said:
+            raise RefusedError("the token ends a session")
+        if isinstance(said["aud"], list) and len(said["aud"]) > 1 and said.get("azp") != own["client_id"]:
+            raise RefusedError("the token was made for another client")
         if time.time() - said["iat"] > OLDEST:
             raise RefusedError("the token is older than an hour")
         name = said.get(own["username_claim"])
         if not isinstance(name, str) or not name:
             raise RefusedError(f"the token has no claim {own['username_claim']}")
-        return name, weir_groups.claimed(said.get(own["groups_claim"]))
+        return name, weir_groups.claimed(said.get(own["groups_claim"])), str(said["sub"])
 
     def _key(self, number: str) -> Any:
         """The provider's key of that number. Whoever invents numbers asks the provider no more often than every ten seconds."""
@@ -182,7 +195,8 @@ class Provider:
             if age > _KEYS_HOLD or (number not in self._keys and age > _KEYS_AGAIN):
                 self._asked_at = time.monotonic()
                 place = _fetched(self._settings["issuer"].rstrip("/") + "/.well-known/openid-configuration")["jwks_uri"]
-                self._keys = {str(key.key_id or ""): key for key in jwt.PyJWKSet.from_dict(_fetched(place)).keys}
+                keys = jwt.PyJWKSet.from_dict(_fetched(place)).keys
+                self._keys = {str(key.key_id or ""): key for key in keys if key.public_key_use in (None, "sig")}
             if number not in self._keys:
                 raise RefusedError("the provider has no such key")
             return self._keys[number]
@@ -190,7 +204,19 @@ class Provider:
 
 def _fetched(url: str) -> Any:
     """A JSON document of the provider, of 1 MiB at most."""
-    if not url.startswith(("https://", "http://127.0.0.1", "http://[::1]", "http://localhost")):
+    place = urllib.parse.urlsplit(url)
+    if place.scheme != "https" and (place.scheme, place.hostname) not in _NEAR:
         raise ValueError(f"not an address that proves itself: {url[:200]}")
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+    with _OPENER.open(url, timeout=PATIENCE) as answer:
         return json.loads(answer.read(1 << 20))
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """No answer leads elsewhere."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+        return
+
+
+_OPENER = urllib.request.build_opener(_Stay)

@@ -24,6 +24,7 @@ _PARAMETERS = 1000
 _PATIENCE = 300
 #: The same before it has logged in: no stranger may hold a worker with unread answers.
 _STRANGERS_PATIENCE = 2
+_ACTIONS = {b"/weir/audit": actions.note, b"/weir/unlock": actions.unlock, b"/weir/remove": actions.remove}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _REASONS = {
     400: "Bad Request",
@@ -87,10 +88,10 @@ class Gateway(cheroot.server.Gateway):
             self._plain("200 OK", b"Ok.\n")
         elif path == b"/metrics":
             self._plain("200 OK", front.metrics.get(), "text/plain; version=0.0.4; charset=utf-8")
-        elif path == b"/weir/audit" and method == b"POST":
+        elif (action := _ACTIONS.get(path)) and method == b"POST":
             params = dict(urllib.parse.parse_qsl(req.qs.decode(errors="surrogateescape"), max_num_fields=10))
-            noted = actions.note(front, Query(self, front, params, body), body, req.conn)
-            self._plain("200 OK", noted, "application/json; charset=UTF-8")
+            done = action(front, Query(self, front, params, body), body, req.conn)
+            self._plain("200 OK", done, "application/json; charset=UTF-8")
         elif path in (b"/", b"/query", b"/?"):
             try:
                 found = urllib.parse.parse_qsl(

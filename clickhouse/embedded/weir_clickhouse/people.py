@@ -14,6 +14,7 @@ import json
 import queue
 import secrets
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,8 +47,12 @@ class _DownError(Exception):
     """The directory or the provider does not answer."""
 
 
+class _BusyError(_DownError):
+    """Others ask, so that it could not be asked."""
+
+
 class People:
-    """Everybody who may log in. counts: file of the lockout. sign_on: the key of weir.yaml; door: sockets of door.py.
+    """Everybody who may log in. counts: file of the lockout; who belongs to a name is in another beside it. sign_on: the key of weir.yaml; door: sockets of door.py.
     proxy_key: by which a reverse proxy proves itself; '' if there is none."""
 
     def __init__(
@@ -60,7 +65,9 @@ class People:
     ) -> None:
         self._access, self._sign_on = access, sign_on or {}
         self._proxy_key = proxy_key
+        self._own = {weir_lockout.spelled(name) for name in access.users}
         self._lockout = weir_lockout.Lockout(counts)
+        self._subjects = Subjects(counts.with_name("subjects.db"))
         self._door: queue.Queue[socket.socket] = queue.Queue()
         for one in door:
             one.settimeout(3 * PATIENCE)
@@ -126,17 +133,42 @@ class People:
             raise ServerError(516, f"{name}: Authentication failed: too many failed logins, try again in {int(wait) + 1} s")
         try:
             user = self._found(name, password, peer)
+        except _BusyError:
+            # Strangers can bring this about, so it lets nobody in.
+            self._lockout.withdraw(name, peer)
+            raise ServerError(516, f"{name}: Authentication failed: too many people log in, try again in a moment") from None
         except _DownError:
             self._lockout.withdraw(name, peer)
             if known := self._remembered(name, peer, digest, self._recheck + self._grace):
                 return known.user
             raise ServerError(516, f"{name}: Authentication failed: the directory does not answer") from None
+        except ServerError:
+            self._forget(name, digest)
+            raise
         self._lockout.succeeded(name, peer)
         with self._turn:
             while len(self._logins) >= _MOST:
                 self._logins.pop(next(iter(self._logins)))
             self._logins[name, peer] = _Login(digest, time.monotonic(), user)
         return user
+
+    def _forget(self, name: str, digest: bytes) -> None:
+        """This password is right no more, from wherever."""
+        with self._turn:
+            for place, login in list(self._logins.items()):
+                if place[0] == name and hmac.compare_digest(login.digest, digest):
+                    del self._logins[place]
+
+    def unlock(self, name: str) -> None:
+        """Forget the failed logins of a user."""
+        self._lockout.forget(name, known=False)
+
+    def remove(self, name: str) -> None:
+        """Forget a person: the name may be another's from now on."""
+        self._subjects.remove(name)
+        with self._turn:
+            for place in [place for place in self._logins if weir_lockout.spelled(place[0]) == weir_lockout.spelled(name)]:
+                del self._logins[place]
 
     def by_token(self, token: str) -> User:
         """The person whom the provider's token names. Raises ServerError 516."""
@@ -153,13 +185,19 @@ class People:
         return self._person(name, {"name": name, "password": password})
 
     def _person(self, name: str, asked: Mapping[str, str]) -> User:
+        try:
+            "".join(asked.values()).encode()
+        except UnicodeEncodeError:
+            raise _nobody(name) from None
         said = self._ask(asked)
         if "refused" in said:
             raise _nobody(name)
         name = str(said["name"])
-        if name in self._access.users:
-            # Its own user has this name, and a password of its own.
+        if weir_lockout.spelled(name) in self._own or not name.isprintable() or name != name.strip():
+            # Its own user has this name, and a password of its own; or it would look like another's in the audit.
             raise _nobody(name)
+        if said["subject"] and not self._subjects.are(name, said["subject"]):
+            raise ServerError(516, f"{name}: Authentication failed: the name is another person's")
         roles, customers = weir_groups.given(self._sign_on, said["groups"])
         role = self._access.person_role(roles, customers)
         if role is None:
@@ -175,7 +213,7 @@ class People:
         try:
             here = self._door.get(timeout=PATIENCE)
         except queue.Empty:
-            raise _DownError from None
+            raise _BusyError from None
         try:
             here.send(message)
             while True:
@@ -190,6 +228,37 @@ class People:
         if said.get("down"):
             raise _DownError
         return said
+
+
+class Subjects:
+    """The first person who came with a name keeps it: the provider's subject for each, in the file `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._open() as database:
+            database.execute("CREATE TABLE IF NOT EXISTS subjects (name TEXT PRIMARY KEY, subject TEXT NOT NULL) WITHOUT ROWID")
+
+    def are(self, name: str, subject: str) -> bool:
+        """Whether the name is this person's, now at the latest."""
+        key = weir_lockout.spelled(name)
+        with self._open() as database:
+            database.execute("INSERT OR IGNORE INTO subjects VALUES (?, ?)", (key, subject))
+            ((known,),) = database.execute("SELECT subject FROM subjects WHERE name = ?", (key,)).fetchall()
+        return bool(known == subject)
+
+    def remove(self, name: str) -> None:
+        """The name is nobody's."""
+        with self._open() as database:
+            database.execute("DELETE FROM subjects WHERE name = ?", (weir_lockout.spelled(name),))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        database = sqlite3.connect(self._path, timeout=10)
+        try:
+            with database:
+                yield database
+        finally:
+            database.close()
 
 
 def _nobody(name: str) -> ServerError:

@@ -128,6 +128,12 @@ class Sessions:
             session.expires = time.monotonic() + timeout
             session.lock.release()
 
+    def end(self, user: str) -> None:
+        """Forget the sessions of a user, but for those in use, which keep their state until they expire."""
+        with self._lock:
+            for key in [key for key, session in self._sessions.items() if key[0] == user and not session.lock.locked()]:
+                self._sessions.pop(key).close()
+
     def _expire(self) -> None:
         """Forget expired sessions, and the oldest if there are too many."""
         now = time.monotonic()
