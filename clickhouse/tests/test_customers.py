@@ -166,6 +166,19 @@ def test_refused(server: Server, sql: str, codes: int | tuple[int, ...]) -> None
     assert not [word for word in OTHERS[2:] if word in answer.text]
 
 
+@pytest.mark.parametrize("form", ["JSON", "JSONCompact", "JSONStrings", "JSONColumnsWithMetadata", "XML"])
+def test_no_answer_tells_how_many_rows_were_read_for_it(server: Server, form: str) -> None:
+    asked = f"SELECT count() FROM weir.v_flows FORMAT {form}"
+    assert "rows_read" in server.ask(asked, user="analyst").text
+    answer = server.ask(asked, user="fjord")
+    assert answer.status == 200
+    assert "rows_read" not in answer.text
+    assert server.ask(asked, user="fjord", output_format_write_statistics=1).code == 164
+    assert server.ask(f"{asked} SETTINGS output_format_write_statistics = 1", user="fjord").code == 164
+    assert server.ask("SELECT count() FROM weir.v_flows", user="fjord", default_format="JSONEachRowWithProgress").code == 497
+    assert server.ask("SELECT count() FROM weir.v_flows FORMAT jsonStringsEachRowWithProgress", user="fjord").code == 497
+
+
 def test_a_bound_in_the_url_tells_nothing_of_hidden_rows(server: Server) -> None:
     asked = "SELECT count() FROM weir.v_flows"
     assert server.ask(asked, user="fjord", max_rows_to_read=1).code == 164
@@ -239,9 +252,9 @@ def test_conditions_are_not_computed_on_hidden_rows(server: Server, sql: str) ->
 OPEN = set(
     """aggregate_function_combinators build_options certificates clusters codecs collations columns completions contributors
 current_roles dashboards data_skipping_index_types data_type_families database_engines databases dictionary_layouts dictionary_sources
-dimensional_metrics disk_types disks documentation enabled_roles events fail_points filesystem_cache_settings formats functions
-graphite_retentions histogram_metrics jemalloc_arena_bins jemalloc_bins jemalloc_stats keywords licenses merge_tree_settings metrics one
-privileges replicated_merge_tree_settings scheduler server_settings settings settings_changes statements storage_policies table_engines
+disk_types disks documentation enabled_roles fail_points filesystem_cache_settings formats functions
+graphite_retentions keywords licenses merge_tree_settings one
+privileges replicated_merge_tree_settings server_settings settings settings_changes statements storage_policies table_engines
 table_functions tables time_zones tokenizers unicode user_defined_functions user_directories workloads azure_queue_settings s3_queue_settings
 resources numbers numbers_mt zeros zeros_mt primes macros handlers constraints""".split()  # noqa: SIM905
 )

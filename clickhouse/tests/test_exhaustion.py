@@ -344,7 +344,7 @@ def listen(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
         def begin(**limits: float) -> Server:
             access = load(FOLDER / "access.yaml", {f"WEIR_PASSWORD_{name.upper()}": key for name, key in PASSWORDS.items()})
-            engine: Any = SimpleNamespace(version="0", timezone="UTC")
+            engine: Any = SimpleNamespace(version="0", memory=1 << 30, timezone="UTC")
             front = Front(engine, access, 4, 1 << 30, audit, People(access, tmp_path / "lockout.db"), Limits(**limits))  # type: ignore[arg-type]
             listener = Listener(socket.create_server(("127.0.0.1", 0)), front)
             listener.prepare()

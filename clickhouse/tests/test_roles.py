@@ -125,8 +125,8 @@ def test_limits_can_be_lowered_and_not_raised(server: Server) -> None:
 
 @pytest.mark.embedded
 def test_a_readers_question_leaves_memory_for_inserts(server: Server) -> None:
-    most = int(server.sql("SELECT getSetting('max_memory_usage')", user="analyst"))
-    assert most == (1 << 30) * 6 // 10
+    # A small share, and a large one for what fails within that.
+    assert int(server.sql("SELECT getSetting('max_memory_usage')", user="analyst")) <= (1 << 30) * 0.15
     answer = server.ask("SELECT length(groupArray(toString(number))) FROM numbers(100000000)", user="analyst")
     assert answer.code == 241
 

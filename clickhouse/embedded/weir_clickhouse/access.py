@@ -43,14 +43,19 @@ _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 #: for all, so the front counts itself.
 AT_ONCE = "max_concurrent_queries_for_user"
 #: Settings by which a statement learns how many rows it would read.
-_TELLS = frozenset(["max_rows_to_read", "max_bytes_to_read", "read_overflow_mode"])
+_TELLS = frozenset(["max_rows_to_read", "max_bytes_to_read", "read_overflow_mode", "output_format_write_statistics"])
 
-#: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
-#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
-_FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
+#: Settings of users who may see only some rows. A row policy is a filter; the first two keep a reader's own conditions
+#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides. The last one, here and
+#: below, keeps the number of rows that were read out of the answers.
+_FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0, "output_format_write_statistics": 0}
 #: Settings of users who see networks alone: without them the engine leaves out the shuffle of a view that a reader sorts or
 #: groups, and equal rows would come in the order of their addresses.
-_SHUFFLED = {"query_plan_remove_redundant_sorting": 0, "optimize_duplicate_order_by_and_distinct": 0}
+_SHUFFLED = {
+    "query_plan_remove_redundant_sorting": 0,
+    "optimize_duplicate_order_by_and_distinct": 0,
+    "output_format_write_statistics": 0,
+}
 
 #: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server
 #: they need a grant; the embedded engine has one user, to whom they are open, so they have no rows for readers.
@@ -71,6 +76,15 @@ HIDDEN_SYSTEM_TABLES = (
     "error_log",
     "crash_log",
     "errors",
+    "events",
+    "metrics",
+    "asynchronous_metrics",
+    "histogram_metrics",
+    "dimensional_metrics",
+    "jemalloc_arena_bins",
+    "jemalloc_bins",
+    "jemalloc_stats",
+    "scheduler",
     "mutations",
     "merges",
     "moves",
@@ -189,6 +203,11 @@ class Role:
             for name in settings_clauses(statement, known.settings):
                 if name in _TELLS:
                     raise allowed.fixed(name)
+
+    def check_format(self, name: str) -> None:
+        """Raise error 497 if an answer in this format would tell what was read for it."""
+        if self.hides and name.lower().endswith("withprogress"):
+            raise ServerError(497, f"Not enough privileges: the role {self.name} may not see the progress of a statement")
 
     @property
     def _group(self) -> str:

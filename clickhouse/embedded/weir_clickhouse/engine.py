@@ -65,12 +65,18 @@ _REFRESH_S = 2
 
 #: Settings for reading external data: in one thread, within little memory.
 _LOADING = {"input_format_parallel_parsing": "0", "max_insert_threads": "1"}
+#: The error of a statement that needs more memory than it may have.
+OUT_OF_MEMORY = 241
 #: Errors of a statement that has read nothing yet: of syntax, types, names and rights.
 _BEFORE_START = frozenset([42, 43, 46, 47, 48, 53, 60, 62, 81, 115, 164, 456, 457, 497])
 
 
 class EngineBusy(Exception):
     """Another process uses the directory; the message names it."""
+
+
+class ExternalTooLarge(ServerError):
+    """The external data of a request need more memory than they may."""
 
 
 class Cancelled(Exception):
@@ -82,7 +88,8 @@ class Request:
     """The context of a query: user, database, settings and parameters.
 
     comment: its log_comment in the query log. expressions: whether the values of an INSERT may be expressions. spent:
-    receives its cost. tables: its external data; made: those that exist. tag: unique and secret; it ends log_comment and identifies the query to stop it.
+    receives its cost. tables: its external data; made: those that exist. share: octets of memory that a reader's may take; again: it
+    runs once more, with a larger share, if it needs more than that. tag: unique and secret; it ends log_comment and identifies the query to stop it.
     """
 
     role: Role
@@ -94,6 +101,8 @@ class Request:
     spent: Spent = field(default_factory=Spent)
     tables: tuple[External, ...] = ()
     made: list[str] = field(default_factory=list)
+    share: int = 0
+    again: bool = False
     tag: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
@@ -115,7 +124,7 @@ class Engine:
         config: elements of a further ClickHouse configuration (XML), for storage policies and the like.
         """
         self.directory, self.backups = directory.resolve(), backups.resolve()
-        self._access, self._memory, self._threads, self._config = access, memory, threads, config
+        self._access, self.memory, self._threads, self._config = access, memory, threads, config
         #: Octets of memory that the external data of one request may take.
         self.external = memory // 64
         self._front = self.directory / "front"
@@ -245,13 +254,13 @@ class Engine:
             "<backups><allowed_disk>backups</allowed_disk></backups>\n"
             f"<storage_configuration><disks><backups><type>local</type><path>{escape(str(self.backups))}/</path>"
             "<skip_access_check>true</skip_access_check></backups></disks></storage_configuration>\n"
-            f"<max_server_memory_usage>{self._memory}</max_server_memory_usage>\n"
+            f"<max_server_memory_usage>{self.memory}</max_server_memory_usage>\n"
             f"<background_pool_size>{max(2, cores)}</background_pool_size>\n"
             "<background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>\n"
             f"<background_schedule_pool_size>{max(4, 2 * cores)}</background_schedule_pool_size>\n"
             "<background_common_pool_size>2</background_common_pool_size>\n"
-            f"<mark_cache_size>{self._memory // 8}</mark_cache_size>\n"
-            f"<uncompressed_cache_size>{self._memory // 16}</uncompressed_cache_size>\n"
+            f"<mark_cache_size>{self.memory // 8}</mark_cache_size>\n"
+            f"<uncompressed_cache_size>{self.memory // 16}</uncompressed_cache_size>\n"
             # An acknowledged insert survives a power cut. Merges need no fsync: their sources stay for eight minutes.
             "<merge_tree><fsync_after_insert>1</fsync_after_insert><fsync_part_directory>1</fsync_part_directory>"
             "<number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>"
@@ -340,9 +349,11 @@ class Engine:
             except RuntimeError as error:
                 raise ServerError.from_engine(str(error)) from None
             except ServerError as error:
-                if error.code == 241:
+                if error.code == OUT_OF_MEMORY:
                     metrics.refused.labels("external").inc()
-                    raise ServerError(241, f"External data need more than {self.external} octets of memory") from None
+                    raise ExternalTooLarge(
+                        OUT_OF_MEMORY, f"External data need more than {self.external} octets of memory"
+                    ) from None
                 raise
         added = ", ".join(f"{name} = DEFAULT" for name in (*_LOADING, "max_memory_usage"))
         connection.query(f"SET {added}")
@@ -357,9 +368,7 @@ class Engine:
             settings.setdefault("deduplicate_insert", "disable")
         if request.role.readonly:
             settings["readonly"] = "1"
-            # A single query must leave memory for inserts; so must all that one customer may run at once.
-            most = self._memory * 6 // 10 // ((request.role.at_once or 1) if request.role.rows else 1)
-            settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", most))), most))
+            settings["max_memory_usage"] = str(min(int(float(settings.get("max_memory_usage", request.share))), request.share))
         return settings
 
     def _apply(self, connection: Connection, role: Role, database: str | None, settings: Mapping[str, str]) -> None:
@@ -474,7 +483,8 @@ class Engine:
 
     def _note_failed(self, request: Request, text: str) -> None:
         """The cost of a reader's query that failed: the engine tells it in its log alone."""
-        if not request.role.readonly or ServerError.from_engine(text).code in _BEFORE_START:
+        code = ServerError.from_engine(text).code
+        if not request.role.readonly or code in _BEFORE_START or (request.again and code == OUT_OF_MEMORY):
             return
         with suppress(RuntimeError, ServerError):
             self.admin_rows("SYSTEM FLUSH LOGS query_log")

@@ -16,6 +16,7 @@ from .audit import Audit
 from .connections import Limits
 from .engine import Engine
 from .errors import ServerError
+from .memory import Memory
 from .people import People
 from .quotas import Quotas
 from .refusals import refuse_dangerous
@@ -61,6 +62,7 @@ class Front:
                 "SELECT database, sum(bytes_on_disk), sum(rows) FROM system.parts WHERE active GROUP BY database ORDER BY database"
             )
         )
+        self.memory = Memory(self.engine.memory)
         self.metrics = metrics.Text(lambda: shutil.disk_usage(self.engine.directory).free)
 
     @contextmanager

@@ -22,7 +22,7 @@ octets_out = Counter("weir_clickhouse_sent_octets", "Octets of response bodies, 
 errors = Counter("weir_clickhouse_errors", "Requests that failed, by ClickHouse's code", ["code"], registry=registry)
 refused = Counter(
     "weir_clickhouse_refused",
-    "Requests refused before the engine saw them, by cause: authentication, lockout, busy, statement, audit, body_too_large, form, external, too_slow, stopping",
+    "Requests refused before the engine saw them, by cause: authentication, lockout, busy, statement, audit, body_too_large, form, external, memory, too_slow, stopping",
     ["cause"],
     registry=registry,
 )

@@ -15,17 +15,19 @@ import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from . import codec, forms, framing, metrics, reading
 from .access import Role, User
 from .audit import Asked
 from .body import Body, bounded
-from .engine import Cancelled, Request, comment
+from .engine import OUT_OF_MEMORY, Cancelled, ExternalTooLarge, Request, comment
 from .errors import ServerError
 from .front import Front, error_text
 from .refusals import assigned
+from .sessions import Session
 from .statement import READS, STREAMS, Statement
 
 if TYPE_CHECKING:
@@ -93,6 +95,10 @@ _CONTENT_TYPES = {
 _LINES = frozenset(
     ["CSV", "CSVWithNames", "JSONCompactEachRow", "JSONEachRow", "TabSeparated", "TabSeparatedWithNames", "TSV", "TSVWithNames"]
 )
+
+
+class _TooSmall(Exception):
+    """A statement needs more memory than its share, and its answer has not begun."""
 
 
 class Query:
@@ -220,7 +226,7 @@ class Query:
             )
             asked.begin(spent, request.database)
             self._session = session
-            return self._execute(statement, data, request, session)
+            return self._execute(user, statement, data, request, session)
 
     def _take_room(self, user: User) -> None:
         """Room for a large form, or for external data, until the end of this request; once only. Raises ServerError."""
@@ -237,7 +243,35 @@ class Query:
         name = role.database or self._front.access.database
         return name if name and self._front.engine.has_database(name) else None
 
-    def _execute(self, statement: Statement, data: Iterator[bytes], request: Request, session: Any) -> str:
+    def _execute(self, user: User, statement: Statement, data: Iterator[bytes], request: Request, session: Session) -> str:
+        if statement.kind != "INSERT" or statement.data < 0:
+            metrics.queries.labels(request.role.name).inc()
+        if not request.role.readonly:
+            return self._attempt(statement, data, request, session)
+        memory = self._front.memory
+        customer = bool(request.role.rows)
+        # One customer must leave others theirs.
+        larger = (memory.most // 4, memory.most // 2 if customer else memory.most)
+        with memory.small() as share, suppress(_TooSmall):
+            return self._try(statement, data, replace(request, share=share, again=True), session)
+        for share in larger:
+            again = share < larger[-1]
+            with memory.large(share, user.name if customer else ""), suppress(_TooSmall):
+                return self._try(statement, data, replace(request, share=share, again=again, made=[]), session)
+        raise AssertionError
+
+    def _try(self, statement: Statement, data: Iterator[bytes], request: Request, session: Session) -> str:
+        """Run a reader's statement within its share of the memory. Raises _TooSmall if it may run again with a larger one."""
+        try:
+            return self._attempt(statement, data, request, session)
+        except ExternalTooLarge:
+            raise
+        except ServerError as error:
+            if request.again and error.code == OUT_OF_MEMORY and not self._gateway.req.sent_headers:
+                raise _TooSmall from None
+            raise
+
+    def _attempt(self, statement: Statement, data: Iterator[bytes], request: Request, session: Session) -> str:
         engine = self._front.engine
         with session.connection(engine, request, statement) as connection:
             report = engine.classify(connection, statement)
@@ -254,10 +288,10 @@ class Query:
                 session.finish()
                 self._head("TabSeparated", {"written_rows": written.rows, "written_bytes": written.octets}, length=0)
                 return "insert"
-            metrics.queries.labels(request.role.name).inc()
             wanted = self._gateway.header("X-ClickHouse-Format") or self._params.get("default_format") or "TabSeparated"
             if statement.format:
                 wanted = statement.format
+            request.role.check_format(wanted)
             if statement.kind in STREAMS:
                 self._send(wanted, engine.stream(connection, statement, request, wanted, self._gateway.req.conn.socket))
                 return "select"
