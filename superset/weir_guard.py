@@ -92,12 +92,18 @@ def attach(app: Any, front_page: str) -> None:
         counts.count(cause)
         return jsonify({"message": f"Refused: {why}"}), 403
 
+    def bounded() -> None:
+        if "Admin" not in roles():
+            request.max_content_length = weir_requests.MOST_OCTETS
+
+    # Before all others: the check against forged requests reads the whole form, that of a login, too.
+    app.before_request_funcs.setdefault(None, []).insert(0, bounded)
+
     @app.before_request  # type: ignore[untyped-decorator]
     def listed_alone() -> Any:
         rule = request.url_rule.rule if request.url_rule else None
         if rule is None or "Admin" in roles():
             return None
-        request.max_content_length = weir_requests.MOST_OCTETS
         if not open_to(request.method, rule, pages=public or current_user.is_authenticated):
             # Who follows a link of an administrator, and has not logged in yet.
             if not current_user.is_authenticated and request.method == "GET" and not rule.startswith("/api/"):

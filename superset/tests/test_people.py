@@ -136,6 +136,16 @@ def _carry(person: Person, answer: httpx.Response) -> None:
         person.client.headers["Cookie"] = f"{name}={rest.split(';')[0]}"
 
 
+def test_a_form_of_nobody_is_not_read_whole(here: tuple[str, Path]) -> None:
+    url, _ = here
+    stranger = Person(url)
+    for form in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        answer = stranger.client.post(
+            "/login/", content=b"password=" + b"x" * (2 << 20), headers={"Content-Type": form}
+        )
+        assert answer.status_code == 413, (form, answer.status_code)
+
+
 def test_cookies_travel_by_tls_alone_and_no_script_reads_them(here: tuple[str, Path]) -> None:
     url, _ = here
     (cookie,) = Person(url).client.get("/login/").headers.get_list("set-cookie")
