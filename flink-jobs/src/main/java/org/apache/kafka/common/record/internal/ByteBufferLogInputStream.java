@@ -32,6 +32,9 @@ class ByteBufferLogInputStream implements LogInputStream<MutableRecordBatch> {
     if (batch.get(Records.MAGIC_OFFSET) < RecordBatch.MAGIC_VALUE_V2) {
       return new AbstractLegacyRecordBatch.ByteBufferLegacyRecordBatch(batch);
     }
+    if (BoundedRecords.WITHOUT_PRODUCER_IDS) {
+      BoundedRecords.forgetProducer(batch);
+    }
     return new Checked(batch);
   }
 
