@@ -4,6 +4,7 @@ import io.weir.kafka.RefusedBatch.Cause;
 import java.io.IOException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
+import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.DefaultRecordBatch;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.ByteUtils;
@@ -29,6 +30,7 @@ public final class BoundedRecords {
   private static final int PRODUCER_ID_AT = 43;
   private static final int PRODUCER_EPOCH_AT = 51;
   private static final int BASE_SEQUENCE_AT = 53;
+  private static final int CODEC = 7; // attributes
   private static final int OF_TRANSACTIONS = 0x30; // attributes: transactional, control
 
   /** More of something than a bound. */
@@ -83,8 +85,19 @@ public final class BoundedRecords {
     return (int) Crc32C.compute(batch, ATTRIBUTES_AT, batch.limit() - ATTRIBUTES_AT);
   }
 
-  /** Whether records are what they announce; headers count as records do. */
+  /** Checks that Kafka has the codec of a batch of version 2. Throws {@link RefusedBatch}. */
+  public static void checkCodec(ByteBuffer batch) {
+    int codec = batch.getShort(ATTRIBUTES_AT) & CODEC;
+    if (codec > CompressionType.ZSTD.id) {
+      throw RefusedBatch.of(batch, Cause.MALFORMED, "no codec has the number " + codec);
+    }
+  }
+
+  /**
+   * Whether records are what they announce, with offsets that ascend; headers count as records do.
+   */
   static void check(ByteBuffer records) throws Excess, IOException {
+    int last = -1;
     for (int count = 0; records.hasRemaining(); ) {
       int size = ByteUtils.readVarint(records);
       int end = records.position() + size;
@@ -93,7 +106,11 @@ public final class BoundedRecords {
       }
       records.get(); // attributes
       ByteUtils.readVarlong(records); // time
-      ByteUtils.readVarint(records); // offset
+      int offset = ByteUtils.readVarint(records);
+      if (offset <= last) {
+        throw new IOException("a record with the offset " + offset + " after " + last);
+      }
+      last = offset;
       skip(records, ByteUtils.readVarint(records)); // key
       skip(records, ByteUtils.readVarint(records)); // value
       int headers = ByteUtils.readVarint(records);

@@ -214,7 +214,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
           raw.topic(),
           raw.partition(),
           raw.offset(),
-          cause);
+          cause.replaceAll("\\p{C}", "?")); // a line of its own would look like one of ours
     }
     if (kind == TopicKind.FLOWS) {
       String probe = raw.topic().substring(kind.prefix().length());

@@ -67,6 +67,12 @@ class ByteBufferLogInputStream implements LogInputStream<MutableRecordBatch> {
     }
 
     @Override
+    public CompressionType compressionType() {
+      BoundedRecords.checkCodec(batch);
+      return super.compressionType();
+    }
+
+    @Override
     public Iterator<Record> iterator() {
       check();
       return super.iterator();
