@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,10 +21,8 @@ def test_orders_at_once_have_numbers_of_their_own(tmp_path: Path, monkeypatch: p
 
     def newest(*_: Any) -> Order | None:
         last = published[-1] if published else None
-        try:
+        with contextlib.suppress(threading.BrokenBarrierError):
             together.wait(0.3)  # whoever gets here beside another one has read the same order
-        except threading.BrokenBarrierError:
-            pass
         return last
 
     def publish(_brokers: Any, _topic: str, messages: list[tuple[str, bytes]]) -> int:

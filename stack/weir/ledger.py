@@ -261,7 +261,8 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
             causes[cause] = causes.get(cause, 0) + count
     if causes:
         console.print(
-            "not metered: " + ", ".join(f"{escaped(cause)} {count:,}" for cause, count in sorted(causes.items()) if count)
+            "not metered: "
+            + ", ".join(f"{escaped(cause)} {count:,}" for cause, count in sorted(causes.items()) if count)
         )
     found = findings(rows)
     sound = not any(one.loss for one in found)
