@@ -66,7 +66,22 @@ def mint(stack: Stack, probe: str) -> str:
     _permit(client, _rights(probe))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     _users(client, UserScramCredentialUpsertion(probe, info, password.encode()))
+    _delete(client, _denials(probe))
     return text
+
+
+def check_not_revoked(stack: Stack, probe: str) -> None:
+    """Raises Unusable if somebody revoked the probe's credentials and nobody has rotated them since."""
+    client = kafka.admin(stack.brokers)
+    try:
+        revoked = client.describe_acls(_denials(probe)).result(30)
+    except KafkaException as error:
+        raise WeirError(f"Kafka did not say whether {probe} is revoked: {error}", status=1) from error
+    if revoked:
+        raise Unusable(
+            f"the credentials of {probe} were revoked",
+            hint=f"'weir probe rotate {probe}' gives it new ones; or take it out of agents:",
+        )
 
 
 def check_kept(stack: Stack, probe: str, path: Path) -> None:
@@ -102,18 +117,22 @@ def check_kept(stack: Stack, probe: str, path: Path) -> None:
 
 
 def revoke(stack: Stack, probe: str) -> None:
-    """Take the probe's rights, which ends its sending at once, and its password. Those without any are no error."""
+    """Deny the probe everything, which ends its sending at once, until `mint`; take its rights and its password. Those
+    without any are no error.
+    """
     client = kafka.admin(stack.brokers)
-    everything = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{probe}", None, AclOperation.ANY, AclPermissionType.ANY
-    )
-    try:
-        for future in client.delete_acls([everything], request_timeout=10).values():
-            future.result(20)
-    except KafkaException as error:
-        raise WeirError(f"Kafka did not take the rights of {probe}: {error}", status=1) from error
+    # The denial comes first, so that what was interrupted here is not mistaken for a probe without credentials yet.
+    topics = ResourceType.TOPIC, "weir.", ResourcePatternType.PREFIXED
+    denial = AclBinding(*topics, f"User:{probe}", "*", AclOperation.ALL, AclPermissionType.DENY)
+    _permit(client, [denial])
+    _delete(client, _of(probe, AclPermissionType.ALLOW))
     if has(stack, probe):
         _users(client, UserScramCredentialDeletion(probe, ScramMechanism.SCRAM_SHA_512))
+
+
+def forget(stack: Stack, probe: str) -> None:
+    """Forget that a probe is revoked, once it is no longer enrolled."""
+    _delete(kafka.admin(stack.brokers), _denials(probe))
 
 
 def permit(stack: Stack, probes: Iterable[str]) -> None:
@@ -198,6 +217,24 @@ def _may(
     pattern: ResourcePatternType = ResourcePatternType.LITERAL,
 ) -> AclBinding:
     return AclBinding(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+
+
+def _of(probe: str, permission: AclPermissionType) -> AclBindingFilter:
+    """The probe's rules of this kind."""
+    user = f"User:{probe}"
+    return AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, user, None, AclOperation.ANY, permission)
+
+
+def _denials(probe: str) -> AclBindingFilter:
+    return _of(probe, AclPermissionType.DENY)
+
+
+def _delete(client: AdminClient, rules: AclBindingFilter) -> None:
+    try:
+        for future in client.delete_acls([rules], request_timeout=10).values():
+            future.result(20)
+    except KafkaException as error:
+        raise WeirError(f"Kafka did not take rules away from {rules.principal}: {error}", status=1) from error
 
 
 def _permit(client: AdminClient, rights: list[AclBinding]) -> None:

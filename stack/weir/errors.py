@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+from weir.terminal import printable
+
 _HERE = Path(__file__).resolve().parents[1] / "bin/weir"
 
 
@@ -37,6 +39,11 @@ class WeirError(Exception):
 
     def show(self) -> None:
         """Print the error and its hint for the user."""
-        typer.echo(f"weir: {self}", err=True)
+        typer.echo(f"weir: {_lines(str(self))}", err=True)
         if self.hint:
-            typer.echo(f"      {as_typed(self.hint)}", err=True)
+            typer.echo(f"      {_lines(as_typed(self.hint))}", err=True)
+
+
+def _lines(text: str) -> str:
+    """The text may be another's, such as an agent's."""
+    return "\n".join(map(printable, text.split("\n")))

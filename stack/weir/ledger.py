@@ -10,6 +10,7 @@ from rich.table import Table
 
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
+from weir.terminal import escaped
 
 # A row is sound when every packet that the interface counted is stored, or is in no record for a stated reason.
 _FIELDS = """
@@ -260,13 +261,14 @@ def show(console: Console, rows: list[dict[str, Any]], *, limit: int = 20) -> bo
             causes[cause] = causes.get(cause, 0) + count
     if causes:
         console.print(
-            "not metered: " + ", ".join(f"{cause} {count:,}" for cause, count in sorted(causes.items()) if count)
+            "not metered: "
+            + ", ".join(f"{escaped(cause)} {count:,}" for cause, count in sorted(causes.items()) if count)
         )
     found = findings(rows)
     sound = not any(one.loss for one in found)
     for one in found[:30]:
         style = "red" if one.loss else "yellow"
-        console.print(f"{one.time}  {one.probe} worker {one.worker}: {one.text}", style=style, highlight=False)
+        console.print(f"{one.time}  {one.probe} worker {one.worker}: {escaped(one.text)}", style=style, highlight=False)
     if len(found) > 30:
         console.print(f"and {len(found) - 30} more findings")
     if not sound:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 
-from weir import audit, kafka, private
+from weir import audit, kafka, locks, private
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.messages.alert_pb2 import Alert
@@ -101,21 +101,23 @@ def issue(stack: Stack, probe: str, toml: str, issued_by: str) -> Order:
     """Order a probe to use these filter sets (the text of a file; empty: those of its configuration). The audit has an entry
     on it first. Raises WeirError.
     """
-    last = newest(stack, probe)
-    number = max(time.time_ns() // 1_000_000, last.number + 1 if last else 0)
-    order = Order(major=1, probe=probe, number=number, issued_by=issued_by, filters=FilterOrder(toml=toml))
-    audit.note(
-        stack,
-        "order",
-        {
-            "probe": probe,
-            "order": number,
-            "filters": "sets" if toml else "reset",
-            "sha256": hashlib.sha256(toml.encode()).hexdigest(),
-        },
-    )
-    if kafka.publish(stack.brokers, topic(probe), [(FILTERS, sign(stack, order))]) != 1:
-        raise WeirError(f"{topic(probe)} did not accept the order", hint="try: weir status", status=1)
+    # Two orders at once would bear one number, and each would be told that it is in force.
+    with locks.held(stack, f"orders-{probe}"):
+        last = newest(stack, probe)
+        number = max(time.time_ns() // 1_000_000, last.number + 1 if last else 0)
+        order = Order(major=1, probe=probe, number=number, issued_by=issued_by, filters=FilterOrder(toml=toml))
+        audit.note(
+            stack,
+            "order",
+            {
+                "probe": probe,
+                "order": number,
+                "filters": "sets" if toml else "reset",
+                "sha256": hashlib.sha256(toml.encode()).hexdigest(),
+            },
+        )
+        if kafka.publish(stack.brokers, topic(probe), [(FILTERS, sign(stack, order))]) != 1:
+            raise WeirError(f"{topic(probe)} did not accept the order", hint="try: weir status", status=1)
     return order
 
 

@@ -12,6 +12,7 @@ from weir.brokers import Brokers
 from weir.clickhouse import ClickHouse
 from weir.errors import WeirError
 from weir.messages.declarations_pb2 import Probe
+from weir.terminal import escaped
 
 TOPIC = "weir.probes"
 
@@ -88,10 +89,10 @@ def table(rows: list[dict[str, Any]]) -> Table:
             row["probe"],
             str(row["workers"]),
             f"{row['interval_ms'] / 1000:g} s",
-            row["site"],
+            escaped(row["site"]),
             str(row["rank"]),
             "one way" if row["one_way"] else "both ways",
             row["last_heard"] or "never",
-            row["version"],
+            escaped(row["version"]),
         )
     return drawn

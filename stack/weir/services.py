@@ -26,6 +26,8 @@ from weir.java import properties as java_properties
 REAUTHENTICATION_S = 8
 #: Seconds after which Kafka ends a connection on which nothing comes, a login that does not go on included.
 IDLE_S = 60
+#: Per cent of one thread's time that Kafka gives to the requests of one user, a probe or the jobs.
+REQUEST_PERCENT = 100
 #: Octets of a request to Kafka; a message of the jobs has up to 8 MiB.
 REQUEST_OCTETS = 10 << 20
 
@@ -79,6 +81,8 @@ def _kafka(stack: Stack) -> Service:
         # A broker that has run out of memory serves nobody: the supervisor starts it again.
         "-XX:+ExitOnOutOfMemoryError",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        # It keeps nothing about the producers that a probe may invent: see BoundedRecords.
+        "-Dio.weir.noproducerids=true",
         "-cp",
         # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
         f"{stack.broker_jar}:{stack.kafka_jars}/*",
@@ -106,6 +110,8 @@ def _kafka(stack: Stack) -> Service:
                     "share.coordinator.state.topic.min.isr": 1,
                     "group.initial.rebalance.delay.ms": 0,
                     "message.max.bytes": 8388608,
+                    # Those in logs of earlier versions, which a broker reads again after it was killed.
+                    "producer.id.expiration.ms": 600000,
                     "num.recovery.threads.per.data.dir": 2,
                     # How often Kafka applies the bounds of topics, in octets and time.
                     "log.retention.check.interval.ms": 30000,
@@ -190,27 +196,30 @@ def pem_files(stack: Stack, part: str) -> dict[str, object]:
 
 
 def limit_probes(stack: Stack) -> None:
-    """Bound what each probe may publish, unless the broker already does. Only Kafka's own command can say it.
+    """Bound what each probe may publish and ask, unless the broker already does. Only Kafka's own command can say it.
 
     Raises WeirError if that command fails.
     """
     rate = stack.config.kafka.probe_rate
     done = stack.data / "kafka/weir-probe-rate"
-    if done.exists() and done.read_text() == rate:
+    limits = f"{rate} {REQUEST_PERCENT}%"
+    if done.exists() and done.read_text() == limits:
         return
     login = stack.run / "kafka-command.properties"
     properties = {"security.protocol": "SSL", **pem_files(stack, "command")}
     login.write_text(java_properties(properties))
-    change = (
-        ["--add-config", f"producer_byte_rate={octets(rate)}"] if rate else ["--delete-config", "producer_byte_rate"]
-    )
+    change = ["--add-config", f"request_percentage={REQUEST_PERCENT}"]
+    if rate:
+        change[1] += f",producer_byte_rate={octets(rate)}"
+    else:
+        change += ["--delete-config", "producer_byte_rate"]
     command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
     command += ["--command-config", str(login), "--alter", "--entity-type", "users", "--entity-default", *change]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         raise WeirError(f"Kafka took no limit for probes: {(answer.stdout + answer.stderr).strip()[-500:]}", status=1)
-    done.write_text(rate)
+    done.write_text(limits)
 
 
 def cluster_id() -> str:

@@ -163,8 +163,10 @@ def enrol(
 ) -> Enrolment:
     """Create a probe's topics, declare the probe, write its row in `probes`, and give it a password if it has none.
 
-    A `site`, `rank` or `one_way` of None keeps the declared value.
+    A `site`, `rank` or `one_way` of None keeps the declared value. Raises credentials.Unusable if the probe is revoked.
     """
+    if credentials.manages(stack):
+        credentials.check_not_revoked(stack, name)
     kafka.create_topics(stack.brokers)
     made = kafka.create_topics(stack.brokers, name, workers)
     declared = declare(stack.brokers, name, site, rank, one_way)
@@ -226,6 +228,8 @@ def retire(stack: Stack, name: str) -> list[str]:
     alerts.close(store, name)
     undeclare(stack.brokers, name)
     store.execute(f"ALTER TABLE probes DELETE WHERE probe = '{name}' SETTINGS mutations_sync = 2")
+    if credentials.manages(stack):
+        credentials.forget(stack, name)
     return deleted
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 
 from rich.markup import escape
 
 
+def printable(text: str) -> str:
+    """For the terminal: no control characters, and none that only change how others are shown (categories Cc, Cf, Zl, Zp)."""
+    return "".join("?" if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp") else one for one in text)
+
+
 def escaped(text: str) -> str:
-    """For rich, and for the terminal: no control characters, which can change what it shows, and no markup."""
-    return escape(re.sub(r"[\x00-\x1f\x7f-\x9f]", "?", text))
+    """The same for rich, without markup."""
+    return escape(printable(text))

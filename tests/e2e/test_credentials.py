@@ -352,9 +352,22 @@ def test_an_own_agent_s_credentials_stay_revoked_until_somebody_rotates_them(
     credentials.revoke(own, probe)
     with pytest.raises(WeirError, match="revoked"):
         stacks.enrol_here(own, probe)
+    kept.unlink()
+    for enrol in (stacks.enrol_here, stacks.enrol):
+        with pytest.raises(WeirError, match="revoked"):
+            enrol(own, probe)
     assert not credentials.has(own, probe)
     monkeypatch.setattr(own.config, "agents", [Agent(probe=probe, config=Path("unread"))])
     monkeypatch.setattr(commands, "configured", lambda: own)
     commands.rotate(probe)
     stacks.enrol_here(own, probe)
     assert written(login(kept), f"weir.flows.{probe}") == "written"
+    with monkeypatch.context() as patch:
+        patch.setattr(credentials, "has", lambda *_: 1 / 0)  # interrupted before it takes the password
+        with pytest.raises(ZeroDivisionError):
+            credentials.revoke(own, probe)
+    with pytest.raises(WeirError, match="revoked"):
+        stacks.enrol(own, probe)
+    stacks.retire(own, probe)
+    assert stacks.enrol(own, probe).bundle
+    stacks.retire(own, probe)

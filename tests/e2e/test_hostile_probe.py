@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import time
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,20 @@ def test_no_message_of_a_probe_stops_the_jobs_or_the_broker(stack: RunningStack,
     eventually(lambda: stored(stack, "beside") == packets, "records of the probe beside it")
     assert (stack.pid("flink"), stack.pid("kafka")) == before
     assert "too_many_parts" in (stack.home / "logs/flink.log").read_text()
+
+
+def test_the_broker_keeps_nothing_about_the_producers_that_a_probe_invents(stack: RunningStack) -> None:
+    """It remembers an id for each that a log holds, also when it reads the log again."""
+    stack.enrol("hostile")
+    own = {**login(stack.bundle("hostile")), "enable.idempotence": True}
+    assert sent(own, "weir.counters.hostile", b"x") == "written"
+    log = (stack.home / "data/kafka/weir.counters.hostile-0/00000000000000000000.log").read_bytes()
+    kept = set()
+    while log:
+        (length,) = struct.unpack(">i", log[8:12])
+        kept.add(struct.unpack(">qhi", log[43:57]))  # id, epoch and sequence of the batch
+        log = log[12 + length :]
+    assert kept == {(-1, -1, -1)}
 
 
 @pytest.mark.parametrize("octets", [b"\x16", b""])

@@ -17,6 +17,7 @@ from weir.commands import configured, console
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.stack import describe_probe, enrol, retire
+from weir.terminal import printable
 
 OneWay = Annotated[
     bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
@@ -64,6 +65,8 @@ def add(
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
     with _alone(stack):
+        if credentials.manages(stack):
+            credentials.check_not_revoked(stack, name)
         fresh = credentials.manages(stack) and not credentials.has(stack, name)
         with _handed_over(bundle if fresh else None) as out:
             made = enrol(stack, name, workers, interval, site, rank, one_way)
@@ -93,9 +96,11 @@ def rotate(
     with _alone(stack), _handed_over(bundle) as out:
         text = credentials.mint(stack, name)
         out.write(text)
+        if own := name in {one.probe for one in stack.config.agents}:
+            # Before another rotation: that one's must stay.
+            private.write(stack.kept_credentials(name), text.encode(), over=True)
     _say_where(name, bundle)
-    if name in {one.probe for one in stack.config.agents}:
-        private.write(stack.kept_credentials(name), text.encode(), over=True)
+    if own:
         note.print(f"the agent of {name} here has them already", highlight=False)
 
 
@@ -223,7 +228,7 @@ def filters(
         note.print(f"{name} has not answered within {wait:g} s; it follows the order once it reads it", highlight=False)
         raise typer.Exit(1)
     if answer.refusal:
-        raise WeirError(answer.refusal, hint="its earlier filter sets stay in force", status=1)
+        raise WeirError(printable(answer.refusal), hint="its earlier filter sets stay in force", status=1)
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(answer.since_ms / 1000))
     print(f"{name}: order {order.number} is in force since {since}")
 

@@ -81,10 +81,13 @@ class BoundedCompressionTest {
 
   @Test
   void manySmallRecordsAreRefused() throws IOException {
-    byte[] one = {12, 0, 0, 0, 1, 1, 0};
     ByteArrayOutputStream many = new ByteArrayOutputStream();
     for (int i = 0; i <= BoundedRecords.MAX_RECORDS; i++) {
-      many.write(one);
+      int size = 5 + ByteUtils.sizeOfVarint(i);
+      ByteUtils.writeVarint(size, new DataOutputStream(many));
+      many.write(new byte[2]); // attributes, time
+      ByteUtils.writeVarint(i, new DataOutputStream(many));
+      many.write(new byte[] {1, 1, 0}); // no key, no value, no headers
     }
     byte[] records = many.toByteArray();
     assertEquals(

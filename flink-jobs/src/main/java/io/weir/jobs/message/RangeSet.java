@@ -120,6 +120,13 @@ public final class RangeSet {
     }
   }
 
+  /** Adds the numbers in the lowest {@code gaps} gaps between ranges; there must be so many. */
+  public void closeGaps(int gaps) {
+    bounds[1] = bounds[2 * gaps + 1];
+    System.arraycopy(bounds, 2 * gaps + 2, bounds, 2, 2 * (ranges - gaps - 1));
+    ranges -= gaps;
+  }
+
   /** Number of ranges. */
   public int size() {
     return ranges;

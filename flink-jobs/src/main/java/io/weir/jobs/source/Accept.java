@@ -32,7 +32,8 @@ import org.slf4j.LoggerFactory;
  * The entry of every job: reads messages, diverts unreadable ones, drops repeated ones, and reports
  * all of them to the ledger. Runs where the partition is read, without a shuffle: a partition is a
  * worker, and one subtask reads it, which therefore knows everything that this worker has sent. The
- * state is small and every subtask restores all of it, as partitions may have moved.
+ * state is small and every subtask restores all of it, as partitions may have moved; of what it has
+ * not used since, only the first subtask saves it again.
  */
 public final class Accept extends ProcessFunction<RawMessage, Accepted>
     implements CheckpointedFunction {
@@ -52,7 +53,13 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   private static final Metric SET_ASIDE =
       Metric.counter(
           "dead_letters", OPERATOR, "Messages set aside, by `cause` (scope `weir_cause`)");
-  public static final List<Metric> METRICS = List.of(MESSAGES, RECORDS, REPEATED, SET_ASIDE);
+  private static final Metric FORGOTTEN =
+      Metric.counter(
+          "forgotten_sequences",
+          OPERATOR,
+          "Gaps between messages, or runs of agents, forgotten because a probe has too many");
+  public static final List<Metric> METRICS =
+      List.of(MESSAGES, RECORDS, REPEATED, FORGOTTEN, SET_ASIDE);
 
   /** Unreadable messages. */
   public static final OutputTag<DeadLetter> DEAD_LETTERS =
@@ -70,6 +77,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
   private transient Counter messages;
   private transient Counter records;
   private transient Counter repeated;
+  private transient Counter forgotten;
   private transient Map<String, Counter> deadLetters;
   private transient Map<String, Long> logged;
 
@@ -82,15 +90,14 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
             .getUnionListState(
                 new ListStateDescriptor<>(
                     "seen", new FieldSerializer<>(SeenSequences.Entry.class)));
-    for (SeenSequences.Entry entry : state.get()) {
-      seen.restore(entry);
-    }
+    seen.restore(state.get());
   }
 
   @Override
   public void snapshotState(FunctionSnapshotContext context) throws Exception {
     state.clear();
-    for (SeenSequences.Entry entry : seen.entries(System.currentTimeMillis())) {
+    boolean first = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
+    for (SeenSequences.Entry entry : seen.entries(System.currentTimeMillis(), first)) {
       state.add(entry);
     }
   }
@@ -101,6 +108,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
     messages = MESSAGES.register(metrics);
     records = RECORDS.register(metrics);
     repeated = REPEATED.register(metrics);
+    forgotten = FORGOTTEN.register(metrics);
     deadLetters = new HashMap<>();
     logged = new HashMap<>();
   }
@@ -154,7 +162,9 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
 
   private boolean isNew(RawMessage raw, TopicKind kind, String probe, long epoch, long sequence) {
     Worker worker = new Worker(kind, probe, raw.partition());
+    long before = seen.forgotten();
     boolean isNew = seen.add(worker, epoch, sequence, System.currentTimeMillis());
+    forgotten.inc(seen.forgotten() - before);
     if (!isNew) {
       repeated.inc();
     }
@@ -204,7 +214,7 @@ public final class Accept extends ProcessFunction<RawMessage, Accepted>
           raw.topic(),
           raw.partition(),
           raw.offset(),
-          cause);
+          cause.replaceAll("\\p{C}", "?")); // a line of its own would look like one of ours
     }
     if (kind == TopicKind.FLOWS) {
       String probe = raw.topic().substring(kind.prefix().length());

@@ -32,6 +32,9 @@ class ByteBufferLogInputStream implements LogInputStream<MutableRecordBatch> {
     if (batch.get(Records.MAGIC_OFFSET) < RecordBatch.MAGIC_VALUE_V2) {
       return new AbstractLegacyRecordBatch.ByteBufferLegacyRecordBatch(batch);
     }
+    if (BoundedRecords.WITHOUT_PRODUCER_IDS) {
+      BoundedRecords.forgetProducer(batch);
+    }
     return new Checked(batch);
   }
 
@@ -61,6 +64,12 @@ class ByteBufferLogInputStream implements LogInputStream<MutableRecordBatch> {
     Checked(ByteBuffer batch) {
       super(batch);
       this.batch = batch;
+    }
+
+    @Override
+    public CompressionType compressionType() {
+      BoundedRecords.checkCodec(batch);
+      return super.compressionType();
     }
 
     @Override
