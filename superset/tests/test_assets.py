@@ -192,9 +192,8 @@ def test_filters(name: str) -> None:
     assert metadata["refresh_frequency"] in (0, 30, 60)
     time, *lists = metadata["native_filter_configuration"]
     default = time["defaultDataMask"]["extraFormData"]["time_range"]
-    assert re.fullmatch(
-        r'DATEADD\(DATETIME\("now"\), -\d+, (minute|hour)\) : DATEADD\(DATETIME\("now"\), -\d+, second\)', default
-    )
+    # A preset of the picker, or words that Superset reads (it knows no hours): the filter shows them as they are here.
+    assert re.fullmatch(r"Last (day|\d+ minutes)", default)
     shown = {meta["uuid"] for meta in _placed(name)}
     datasets = [DATASETS[chart["dataset_uuid"]] for chart in CHARTS.values() if chart["uuid"] in shown]
     for one in lists:
