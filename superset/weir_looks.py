@@ -8,7 +8,7 @@ from urllib.parse import quote
 import weir_assets
 
 #: Front page of a visitor.
-FRONT_PAGE = "/superset/dashboard/nation/"
+FRONT_PAGE = "/superset/dashboard/now/"
 APP_NAME = "Weir"
 _PRIMARY = "#1F8FB0"
 #: Of text on white and on light grey: a contrast of more than 5 to 1 (WCAG asks 4.5), where that of the logo has less.
