@@ -22,22 +22,17 @@ CREATE OR REPLACE VIEW v_hourly
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    ts, probe, NOT h.duplicate AS canonical, record_kind, src_addr, dst_addr, weir_addr(h.src_addr) AS src,
-    weir_addr_or_network(h.dst_addr, h.folded) AS dst,
+    ts, probe, NOT f.duplicate AS canonical, record_kind, src_addr, dst_addr, weir_addr(f.src_addr) AS src,
+    weir_addr_or_network(f.dst_addr, f.folded) AS dst,
     folded, weir_protocol_name(protocol) AS protocol_name, port,
-    dictGet('service_names', 'name', (h.port, h.protocol)) AS service,
-    dictGet('application_names', 'name', toUInt64(h.application_id)) AS application,
+    dictGet('service_names', 'name', (f.port, f.protocol)) AS service,
+    dictGet('application_names', 'name', toUInt64(f.application_id)) AS application,
     src_as, dst_as,
-    dictGet('autonomous_system_names', 'name', h.src_as) AS src_as_name,
-    dictGet('autonomous_system_names', 'name', h.dst_as) AS dst_as_name,
-    weir_country(h.src_country) AS src_country, weir_country(h.dst_country) AS dst_country,
-    dictGet('customer_names', 'customer', h.src_customer) AS src_customer,
-    dictGet('customer_names', 'customer', h.dst_customer) AS dst_customer,
-    h.src_customer AS src_customer_id, h.dst_customer AS dst_customer_id,
-    dictGet('prefix_names', 'site', h.src_prefix) AS src_site,
-    dictGet('prefix_names', 'site', h.dst_prefix) AS dst_site,
+    INCLUDE ends
+    dictGet('prefix_names', 'site', f.src_prefix) AS src_site,
+    dictGet('prefix_names', 'site', f.dst_prefix) AS dst_site,
     site_direction, nation_direction, records, flows,
     fwd_packets + rev_packets AS packets, fwd_octets + rev_octets AS octets,
     fwd_packets, fwd_octets, rev_packets, rev_octets, fwd_tcp_syn, rev_tcp_rst
-FROM flows_hourly AS h
+FROM flows_hourly AS f
 COMMENT 'Hourly records with readable addresses and names. Add up the rows of one hour, over several probes WHERE canonical: they may not have been merged yet, and late records correct some. The last minutes are missing. For one address or prefix v_network is faster';

@@ -3,8 +3,7 @@
 CREATE OR REPLACE VIEW v_indicators
 (
     LIKE indicators (ts, window_s, scope, probe),
-    LIKE v_mixes (customer_id),
-    LIKE v_top_flows (customer, version),
+    LIKE v_top_flows (customer_id, customer, version),
     LIKE indicators (hosts, report_hosts, worms_us, worms_them, udp_work_weight),
     udp_work_weight_host String COMMENT 'The host with this udp_work_weight, empty for none',
     LIKE indicators (scanners, failed, syn_sent, tcp_packets, icmp_errors, overflow_packets, one_way_packets,

@@ -3,8 +3,7 @@
 CREATE OR REPLACE VIEW v_mixes
 (
     LIKE mixes (ts, window_s, scope, probe),
-    customer_id UInt32 COMMENT 'Customer for scope customer, else 0; names in prefixes',
-    LIKE v_top_flows (customer),
+    LIKE v_top_flows (customer_id, customer),
     LIKE mixes (dimension, direction, rank),
     LIKE v_top_flows (version),
     LIKE mixes (number),

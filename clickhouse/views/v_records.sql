@@ -26,12 +26,7 @@ AS SELECT
     if(f.application_id = 0, '', dictGet('application_names', 'name', f.application_id)) AS application,
     dictGet('service_names', 'name', (f.service, f.protocol)) AS service,
     server_name, dns_query, nation_direction, src_as, dst_as,
-    dictGet('autonomous_system_names', 'name', f.src_as) AS src_as_name,
-    dictGet('autonomous_system_names', 'name', f.dst_as) AS dst_as_name,
-    weir_country(f.src_country) AS src_country, weir_country(f.dst_country) AS dst_country,
-    dictGet('customer_names', 'customer', f.src_customer) AS src_customer,
-    dictGet('customer_names', 'customer', f.dst_customer) AS dst_customer,
-    f.src_customer AS src_customer_id, f.dst_customer AS dst_customer_id,
+    INCLUDE ends
     weir_flow(f.ts, f.record_kind, f.protocol, f.src_addr, f.src_port, f.dst_addr, f.dst_port) AS flow,
     (
         dictGetOrDefault('probe_places', 'one_way', tuple(toString(f.probe)), false),

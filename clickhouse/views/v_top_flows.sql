@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW v_top_flows
 (
     LIKE top_flows (ts, window_s, scope, probe),
-    customer_id UInt32 COMMENT 'Customer if the list is a customer''s, else 0',
+    customer_id UInt32 COMMENT 'Customer whose list or sum it is, by number; 0 for those of no customer',
     customer String COMMENT 'Name of the customer, empty for none',
     LIKE top_flows (list, rank),
     version UInt32 COMMENT 'Number of times that the window was computed; the view shows the newest version',

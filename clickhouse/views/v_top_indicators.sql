@@ -3,8 +3,7 @@
 CREATE OR REPLACE VIEW v_top_indicators
 (
     LIKE top_indicators (ts, window_s, scope, probe),
-    LIKE v_top_talkers (customer_id),
-    LIKE v_top_flows (customer),
+    LIKE v_top_flows (customer_id, customer),
     LIKE top_indicators (list, rank),
     LIKE v_top_flows (version),
     LIKE top_indicators (addr),

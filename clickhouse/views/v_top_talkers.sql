@@ -3,8 +3,7 @@
 CREATE OR REPLACE VIEW v_top_talkers
 (
     LIKE top_talkers (ts, window_s, scope, probe),
-    customer_id UInt32 COMMENT 'Customer if the list is a customer''s, else 0; names in prefixes',
-    LIKE v_top_flows (customer),
+    LIKE v_top_flows (customer_id, customer),
     LIKE top_talkers (list, rank),
     LIKE v_top_flows (version),
     LIKE top_talkers (packets_rank, flows_rank, addr),

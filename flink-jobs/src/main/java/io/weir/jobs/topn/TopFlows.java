@@ -18,9 +18,7 @@ final class TopFlows {
           .customerScope(
               "probe: the list of one probe. all: the list over all probes, each flow once. customer: the list of one customer, over all probes, each flow once",
               "Name of the probe, empty for all")
-          .customer(
-              "Customer if the list is a customer's, else 0; names in prefixes",
-              "Customer if the list is a customer's, else 0")
+          .customer("Customer if the list is a customer's, else 0; names in prefixes")
           .listed(
               "list",
               "Flows in the list (ip: all protocols), and the value by which it is sorted",

@@ -124,13 +124,9 @@ public final class WindowTable<W, T> {
 
   /** The customer of a scope; in the view its number and its name. */
   public WindowTable<W, T> customer(String what) {
-    return customer(what, what);
-  }
-
-  /** The same, with another comment in the view. */
-  public WindowTable<W, T> customer(String what, String inView) {
     add(UINT32, "customer", what).isKey = true;
-    return shownAsCustomer(inView);
+    return shownAsCustomer(
+        "Customer whose list or sum it is, by number; 0 for those of no customer");
   }
 
   /**
