@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import weir_dialect
 import weir_guard
+import weir_pages
 import weir_people
 import weir_points
 import weir_proxy
@@ -79,5 +80,6 @@ def FLASK_APP_MUTATOR(app: Any) -> None:  # Superset fixes the name.
     """Fix the dialect and the gaps, watch the logins, and guard the requests."""
     weir_dialect.mend()
     weir_points.mend()
+    weir_pages.attach(app)
     weir_people.attach(app, FRONT_PAGE)  # noqa: F405
     weir_guard.attach(app, FRONT_PAGE)  # noqa: F405

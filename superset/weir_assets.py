@@ -216,7 +216,9 @@ def _chart(path: Path, datasets: dict[str, dict[str, Any]]) -> dict[str, Any]:
     params = {**DEFAULTS[viz_type], **chart["params"], "viz_type": viz_type}
     if viz_type == "table":
         # Other tables show what came from outside, such as the texts of alerts, as it is written.
-        params["allow_render_html"] = any(str(column).endswith("_link") for column in params.get("groupby", ()))
+        params["allow_render_html"] = any(
+            str(column).endswith("_link") or column == "graph" for column in params.get("groupby", ())
+        )
     timed = bool(datasets[dataset]["main_dttm_col"])
     # A mixed chart sends two queries: parameters that end in _b belong to the second.
     for end in ("", "_b") if viz_type == "mixed_timeseries" else ("",):

@@ -44,6 +44,12 @@ def is_long(since_text: str | None, until_text: str | None) -> bool:
     return not since or not until or until - since > timedelta(days=31)
 
 
+def counter_window(since_text: str | None, until_text: str | None) -> int:
+    """Seconds of the windows in which counters are read: 30 for a range of an hour or less, else 300."""
+    since, until = _moment(since_text), _moment(until_text)
+    return 30 if since and until and until - since <= timedelta(hours=1) else 300
+
+
 def since_sql(since_text: str | None) -> str:
     """SQL for the beginning of the time range: seconds from 1970."""
     since = _moment(since_text)
@@ -148,6 +154,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bucket_seconds": bucket_seconds,
     "chosen": chosen,
     "chosen_host": chosen_host,
+    "counter_window": counter_window,
     "counting": counting,
     "finding": finding,
     "host_link": host_link,

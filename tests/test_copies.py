@@ -10,8 +10,8 @@ import copies
 
 #: Pairs of places that share six lines or more: all of them in migrations, which are never edited.
 BOUND = 3
-#: Pairs of files with lines alike but for names, strings and numbers; 14 of them are pairs of migrations.
-ALIKE = 52
+#: Pairs of files with lines alike but for names, strings and numbers; 15 of them are pairs of migrations.
+ALIKE = 53
 
 
 def test_the_sources_have_no_more_copies() -> None:

@@ -89,6 +89,17 @@ def test_addresses_become_networks(server: Server) -> None:
     assert _asked(server, "SELECT uniqExact(src), count() FROM v_flows") == f"3\t{3 * HOSTS}\n".encode()
 
 
+def test_an_address_of_ipv4_inside_one_of_ipv6_becomes_a_network_too(server: Server) -> None:
+    asked = "SELECT toString(weir_network_of(toIPv6('{}')))"
+    for address, network in (
+        ("2002:0a4d:0709:5::1", "2002:a4d:700::"),  # 6to4
+        ("64:ff9b::10.77.7.9", "64:ff9b::"),  # NAT64
+        ("::ffff:10.77.7.9", "::ffff:10.77.7.0"),
+        ("2001:db8:77:7::9", "2001:db8:77::"),
+    ):
+        assert server.sql(asked.format(address), database="weir") == network
+
+
 #: Questions about one host. The answers must not depend on whether, and where, it exists.
 QUESTIONS = [
     "SELECT count() FROM v_flows WHERE src = '{}'",

@@ -79,6 +79,8 @@ def _totals(server: Server, weir: str) -> dict[str, str]:
             f"SELECT toDate(ts) AS day, probe, {begun}, sum(fwd_packets + rev_packets), sum(fwd_octets + rev_octets)"
             f" FROM {weir}.flows WHERE protocol IN (6, 17) {per}"
         ),
+        "raw, without records": server.sql(f"SELECT toDate(ts) AS day, probe, {begun}, {SUMS} FROM {weir}.flows {per}"),
+        "sites": server.sql(f"SELECT day, probe, sum(flows), {SUMS} FROM {weir}.sites_daily {per}"),
         "ports": server.sql(f"SELECT day, probe, sum(p.flows), sum(p.packets), sum(p.octets) FROM {weir}.ports_daily AS p {per}"),
     }
 
@@ -96,11 +98,12 @@ def test_every_tier_has_the_same_totals_and_a_repeat_changes_none(server: Server
     assert once["by destination"] == once["raw"]
     assert once["hosts"] == once["raw, each end"]
     assert once["ports"] == once["raw, TCP and UDP"]
+    assert once["sites"] == once["raw, without records"]
     for block in (1, 0, 2):
         _many(server, weir, 5000, seed + block, f"block {block}")
     roll_up(server, weir)
     assert _totals(server, weir) == once
-    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily", "ports_daily"):
+    for table in ("flows_hourly", "flows_hourly_by_destination", "hosts_daily", "ports_daily", "sites_daily"):
         server.sql(f"OPTIMIZE TABLE {weir}.{table} FINAL")
     assert _totals(server, weir) == once
 

@@ -30,7 +30,9 @@ _HOURLY = {
 #: The views that customers may read. A row is theirs by columns that name a customer, never by another.
 _CUSTOMERS = [
     "weir.hosts",
+    "weir.v_compared",
     "weir.v_customers",
+    "weir.v_first_seen",
     "weir.v_flows",
     "weir.v_hourly",
     "weir.v_indicators",
@@ -39,12 +41,13 @@ _CUSTOMERS = [
     "weir.v_national_talkers_daily",
     "weir.v_port_report",
     "weir.v_rates",
+    "weir.v_sites",
     "weir.v_talkers_daily",
     "weir.v_top_flows",
     "weir.v_top_indicators",
     "weir.v_top_talkers",
 ]
-_NAMES_CUSTOMERS = {"customer", "customer_name", "src_customer", "dst_customer", "src_customer_name", "dst_customer_name"}
+_NAMES_CUSTOMERS = {"customer", "src_customer", "dst_customer"}
 
 
 @pytest.mark.parametrize("view", files.views())
@@ -150,7 +153,7 @@ def test_windows_without_traffic_lower_a_percentile(server: Server, weir: str) -
     assert "v_rates" in query
     month = query.replace("2026-11", "2025-11").replace("2026-12", "2025-12")
     assert server.sql(month, database=weir) == "link\t100\t95\t5\t2.5\t7.5"
-    of_customers = month.replace("scope = 'probe'", "scope = 'customer'").replace("probe", "customer_name")
+    of_customers = month.replace("scope = 'probe'", "scope = 'customer'").replace("probe", "customer")
     assert server.sql(of_customers, database=weir) == "Fjord Power\t100\t95\t5\t2.5\t7.5"
     of_all = month.replace("scope = 'probe'", "scope = 'all'")
     assert server.sql(of_all, database=weir) == "\t100\t95\t5\t2.5\t7.5"

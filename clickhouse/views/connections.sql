@@ -6,16 +6,16 @@ CREATE OR REPLACE VIEW connections
     flow_start DateTime64(3, 'UTC') COMMENT 'First packet of the flow; restrict queries to a range of it',
     last_seen DateTime64(3, 'UTC') COMMENT 'Last packet so far',
     duration_s Float64 COMMENT 'Time from the first packet to the last one so far, seconds',
-    src_addr IPv6 COMMENT 'Address of the source as it is stored, IPv4 mapped: compare with toIPv6(''192.0.2.1''), which is much faster than src',
-    dst_addr IPv6 COMMENT 'Address of the destination as it is stored, IPv4 mapped',
+    src_addr IPv6 COMMENT 'Address of the source as it is stored, IPv4 mapped: src_addr = ''192.0.2.1'', or weir_in(src_addr, ''192.0.2.0/24''), which is much faster than src',
+    dst_addr IPv6 COMMENT 'Address of the destination likewise',
     src String COMMENT 'Address of the source, the side that began the flow, IPv4 as IPv4',
     src_port UInt16 COMMENT 'Port of the source',
     dst String COMMENT 'Address of the destination, IPv4 as IPv4',
     dst_port UInt16 COMMENT 'Port of the destination; for ICMP its type * 256 + code',
-    protocol_name String COMMENT 'Name of the protocol, or its number if its name is unknown',
+    protocol_name String COMMENT 'Name of the protocol, such as TCP, UDP or ICMPv6, or its number if its name is unknown',
     vlan UInt16 COMMENT 'VLAN id, 0 for none',
     service String COMMENT 'Name of the service, by its registered port; empty where unknown',
-    application String COMMENT 'Name of the application, empty if unknown',
+    application String COMMENT 'Name of the application, empty where unknown',
     LIKE flows (server_name, dns_query),
     intervals UInt64 COMMENT 'Interval records that were added up',
     packets UInt64 COMMENT 'Packets, both directions',
@@ -33,8 +33,10 @@ CREATE OR REPLACE VIEW connections
     LIKE flows (src_as, dst_as),
     src_country String COMMENT 'Country of the source, two letters; empty where unknown',
     dst_country String COMMENT 'Country of the destination, two letters; empty where unknown',
-    src_customer UInt32 COMMENT 'Customer of the source, by number; 0 none',
-    dst_customer UInt32 COMMENT 'Customer of the destination, by number; 0 none',
+    src_customer String COMMENT 'Customer of the source when the record was stored, by name; empty for none',
+    dst_customer String COMMENT 'Customer of the destination when the record was stored, by name; empty for none',
+    src_customer_id UInt32 COMMENT 'Customer of the source, by number; 0 none',
+    dst_customer_id UInt32 COMMENT 'Customer of the destination, by number; 0 none',
     initiator_guess Bool COMMENT 'The source is a guess'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
@@ -57,7 +59,9 @@ AS SELECT
     any(f.site_direction) AS site_direction, any(f.nation_direction) AS nation_direction,
     any(f.src_as) AS src_as, any(f.dst_as) AS dst_as,
     weir_country(any(f.src_country)) AS src_country, weir_country(any(f.dst_country)) AS dst_country,
-    any(f.src_customer) AS src_customer, any(f.dst_customer) AS dst_customer, max(f.initiator_guess) AS initiator_guess
+    dictGet('customer_names', 'customer', any(f.src_customer)) AS src_customer,
+    dictGet('customer_names', 'customer', any(f.dst_customer)) AS dst_customer,
+    any(f.src_customer) AS src_customer_id, any(f.dst_customer) AS dst_customer_id, max(f.initiator_guess) AS initiator_guess
 FROM flows AS f
 WHERE f.record_kind = 'flow'
 GROUP BY f.probe, f.src_addr, f.dst_addr, f.src_port, f.dst_port, f.protocol, f.vlan, f.flow_start

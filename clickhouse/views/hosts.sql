@@ -3,10 +3,11 @@ CREATE OR REPLACE VIEW hosts
     day Date COMMENT 'Day, UTC; the current day is incomplete',
     probe LowCardinality(String) COMMENT 'Name of the probe that saw the traffic',
     LIKE v_hourly (canonical),
+    addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = ''192.0.2.1'', or weir_in(addr, ''192.0.2.0/24''); for a network its first address',
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24',
     network Bool COMMENT 'True if `host` is a network: it stands for all its addresses that did not answer',
-    customer UInt32 COMMENT 'Customer of the host, by number; 0 none',
-    customer_name String COMMENT 'Name of the customer',
+    customer_id UInt32 COMMENT 'Customer of the host, by number; 0 none',
+    customer String COMMENT 'Name of the customer, empty for none',
     as_number UInt32 COMMENT 'Autonomous system, 0 unknown',
     as_name String COMMENT 'Organisation that runs the autonomous system',
     country String COMMENT 'Country, two letters; empty where unknown',
@@ -22,8 +23,8 @@ CREATE OR REPLACE VIEW hosts
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    day, probe, NOT h.duplicate AS canonical, weir_addr_or_network(addr, network) AS host, network,
-    customer, dictGet('customer_names', 'customer', h.customer) AS customer_name,
+    day, probe, NOT h.duplicate AS canonical, addr, weir_addr_or_network(h.addr, h.network) AS host, network,
+    h.customer AS customer_id, dictGet('customer_names', 'customer', h.customer) AS customer,
     as_number, dictGet('autonomous_system_names', 'name', h.as_number) AS as_name, weir_country(h.country) AS country,
     sent_packets, sent_octets, received_packets, received_octets, sent_octets + received_octets AS octets,
     flows_begun, flows_received, syn_sent, unanswered

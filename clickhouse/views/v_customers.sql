@@ -1,6 +1,6 @@
 CREATE OR REPLACE VIEW v_customers
 (
-    customer_id UInt32 COMMENT 'Number of the customer, as in flows',
+    customer_id UInt32 COMMENT 'Number of the customer, as src_customer and dst_customer of the table flows',
     customer String COMMENT 'Name of the customer'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -5,11 +5,11 @@ CREATE OR REPLACE VIEW v_host_peers
     ts DateTime('UTC') COMMENT 'Start of the hour',
     probe LowCardinality(String) COMMENT 'Name of the probe',
     LIKE v_hourly (canonical),
-    addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = toIPv6(''192.0.2.1''), or BETWEEN the first and the last of a network',
+    addr IPv6 COMMENT 'Address of the host as it is stored, IPv4 mapped: addr = ''192.0.2.1'', or weir_in(addr, ''192.0.2.0/24'')',
     host String COMMENT 'Address of the host, IPv4 as IPv4',
     began Bool COMMENT 'True if the host began the flows, false if the peer did',
     peer String COMMENT 'Address of the other end; a network such as 192.0.2.0/24 if no host in it answered',
-    protocol_name String COMMENT 'Name of the protocol',
+    LIKE connections (protocol_name),
     port UInt16 COMMENT 'Port of the service; if it is unknown, of the destination; 0 for ephemeral ports. For ICMP its type * 256 + code',
     service String COMMENT 'Name of the service by port and protocol, empty if the port has none',
     application String COMMENT 'Name of the application, empty where unknown',
@@ -20,7 +20,9 @@ CREATE OR REPLACE VIEW v_host_peers
     sent_packets UInt64 COMMENT 'Packets that the host sent',
     sent_octets UInt64 COMMENT 'Layer-3 octets that the host sent',
     received_packets UInt64 COMMENT 'Packets that the host received',
-    received_octets UInt64 COMMENT 'Layer-3 octets that the host received'
+    received_octets UInt64 COMMENT 'Layer-3 octets that the host received',
+    packets UInt64 COMMENT 'Packets sent and received',
+    octets UInt64 COMMENT 'Layer-3 octets sent and received'
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
@@ -29,7 +31,8 @@ AS SELECT
     dictGet('service_names', 'name', (h.port, h.protocol)) AS service,
     dictGet('application_names', 'name', toUInt64(h.application_id)) AS application,
     peer_as, dictGet('autonomous_system_names', 'name', h.peer_as) AS peer_as_name, weir_country(h.country) AS peer_country,
-    flows, sent_packets, sent_octets, received_packets, received_octets
+    flows, sent_packets, sent_octets, received_packets, received_octets,
+    sent_packets + received_packets AS packets, sent_octets + received_octets AS octets
 FROM
 (
     SELECT
@@ -44,4 +47,4 @@ FROM
     FROM flows_hourly_by_destination
     WHERE NOT folded
 ) AS h
-COMMENT 'Hourly records from the side of each host, for years: WHERE addr = toIPv6(''192.0.2.1''). Traffic between two hosts has two rows, one for each. Add up, WHERE canonical over several probes';
+COMMENT 'Hourly records from the side of each host, for years: WHERE addr = ''192.0.2.1''. Traffic between two hosts has two rows, one for each. Add up, WHERE canonical over several probes';

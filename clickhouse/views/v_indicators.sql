@@ -2,8 +2,8 @@
 
 CREATE OR REPLACE VIEW v_indicators
 (
-    LIKE indicators (ts, window_s, scope, probe, customer),
-    LIKE v_top_flows (customer_name, version),
+    LIKE indicators (ts, window_s, scope, probe),
+    LIKE v_top_flows (customer_id, customer, version),
     LIKE indicators (hosts, report_hosts, worms_us, worms_them, udp_work_weight),
     udp_work_weight_host String COMMENT 'The host with this udp_work_weight, empty for none',
     LIKE indicators (scanners, failed, syn_sent, tcp_packets, icmp_errors, overflow_packets, one_way_packets,
@@ -11,8 +11,8 @@ CREATE OR REPLACE VIEW v_indicators
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer,
-    dictGet('customer_names', 'customer', t.customer) AS customer_name, t.version AS version, t.hosts AS hosts,
+    t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer_id,
+    dictGet('customer_names', 'customer', t.customer) AS customer, t.version AS version, t.hosts AS hosts,
     t.report_hosts AS report_hosts, t.worms_us AS worms_us, t.worms_them AS worms_them,
     t.udp_work_weight AS udp_work_weight,
     if(t.udp_work_weight = 0, '', weir_addr(t.udp_work_weight_addr)) AS udp_work_weight_host, t.scanners AS scanners,

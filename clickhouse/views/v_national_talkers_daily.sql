@@ -7,7 +7,7 @@ CREATE OR REPLACE VIEW v_national_talkers_daily
     host String COMMENT 'Address of the host, IPv4 as IPv4; for a network such as 192.0.2.0/24; empty for the remainder',
     hosts UInt64 COMMENT 'Number of hosts that the row represents',
     probes UInt16 COMMENT 'Number of probes that saw the host',
-    LIKE hosts (customer, customer_name, as_number, as_name, country, octets),
+    LIKE hosts (customer_id, customer, as_number, as_name, country, octets),
     packets UInt64 COMMENT 'Packets sent and received',
     LIKE national_talkers_daily (sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
 )

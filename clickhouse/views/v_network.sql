@@ -1,8 +1,8 @@
 -- In both copies the sorting key finds the rows: a few granules for each week.
 CREATE OR REPLACE VIEW v_network
 AS SELECT
-    ts, probe, NOT n.duplicate AS canonical, side,
-    weir_addr_or_network(addr, folded AND side = 'destination') AS host,
+    ts, probe, NOT n.duplicate AS canonical, side, addr,
+    weir_addr_or_network(n.addr, folded AND side = 'destination') AS host,
     weir_addr_or_network(peer_addr, folded AND side = 'source') AS peer,
     folded, weir_protocol_name(protocol) AS protocol_name, port,
     dictGet('service_names', 'name', (n.port, n.protocol)) AS service,

@@ -3,7 +3,7 @@ CREATE OR REPLACE VIEW v_ports_daily
     day Date COMMENT 'Day, UTC; the current day is incomplete',
     LIKE ports_daily (probe),
     LIKE v_hourly (canonical),
-    protocol_name String COMMENT 'Name of the protocol: TCP or UDP',
+    LIKE connections (protocol_name),
     LIKE ports_daily (port),
     service String COMMENT 'Registered service of the port; empty where unknown',
     LIKE connections (packets, octets),

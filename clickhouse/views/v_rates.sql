@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW v_rates
 (
     ts DateTime('UTC') COMMENT 'Start of the window',
     window_s UInt32 COMMENT 'Length of the window in seconds',
-    LIKE v_mixes (scope, probe, customer, customer_name),
+    LIKE v_mixes (scope, probe, customer_id, customer),
     in_octets UInt64 COMMENT 'Layer-3 octets that came in, 0 in a window without traffic',
     out_octets UInt64 COMMENT 'Layer-3 octets that went out',
     octets UInt64 COMMENT 'Layer-3 octets of all directions, also those that stayed inside, passed through, or have no known direction',
@@ -17,8 +17,8 @@ DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS
 WITH ifNull((SELECT n.window_s FROM mixes AS n WHERE n.window_s > 0 ORDER BY n.ts DESC LIMIT 1), 300) AS span
 SELECT
-    k.ts AS ts, toUInt32(span) AS window_s, k.scope AS scope, k.probe AS probe, k.customer AS customer,
-    dictGet('customer_names', 'customer', k.customer) AS customer_name,
+    k.ts AS ts, toUInt32(span) AS window_s, k.scope AS scope, k.probe AS probe, k.customer AS customer_id,
+    dictGet('customer_names', 'customer', k.customer) AS customer,
     m.in_octets AS in_octets, m.out_octets AS out_octets, m.octets AS octets,
     8 * m.in_octets / span AS in_bits_per_second, 8 * m.out_octets / span AS out_bits_per_second, 8 * m.octets / span AS bits_per_second
 FROM

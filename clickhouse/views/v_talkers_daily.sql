@@ -1,7 +1,7 @@
 CREATE OR REPLACE VIEW v_talkers_daily
 (
     LIKE talkers_daily (day, probe),
-    LIKE v_national_talkers_daily (rank, packets_rank, flows_rank, addr, host, hosts, customer, customer_name, as_number, as_name, country, octets,
+    LIKE v_national_talkers_daily (rank, packets_rank, flows_rank, addr, host, hosts, customer_id, customer, as_number, as_name, country, octets,
         packets, sent_packets, sent_octets, received_packets, received_octets, flows_begun, flows_received)
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER

@@ -2,11 +2,11 @@
 
 CREATE OR REPLACE VIEW v_top_talkers
 (
-    LIKE top_talkers (ts, window_s, scope, probe, customer),
-    LIKE v_top_flows (customer_name),
+    LIKE top_talkers (ts, window_s, scope, probe),
+    LIKE v_top_flows (customer_id, customer),
     LIKE top_talkers (list, rank),
     LIKE v_top_flows (version),
-    LIKE top_talkers (packets_rank, flows_rank),
+    LIKE top_talkers (packets_rank, flows_rank, addr),
     host String COMMENT 'Address of the host, IPv4 as IPv4; empty for other lists',
     LIKE top_talkers (number),
     name String COMMENT 'Name of the port''s service, of the AS or of the customer',
@@ -16,9 +16,9 @@ CREATE OR REPLACE VIEW v_top_talkers
 )
 DEFINER = CURRENT_USER SQL SECURITY DEFINER
 AS SELECT
-    t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer,
-    dictGet('customer_names', 'customer', t.customer) AS customer_name, t.list AS list, t.rank AS rank,
-    t.version AS version, t.packets_rank AS packets_rank, t.flows_rank AS flows_rank,
+    t.ts AS ts, t.window_s AS window_s, t.scope AS scope, t.probe AS probe, t.customer AS customer_id,
+    dictGet('customer_names', 'customer', t.customer) AS customer, t.list AS list, t.rank AS rank,
+    t.version AS version, t.packets_rank AS packets_rank, t.flows_rank AS flows_rank, t.addr AS addr,
     if(t.list IN ('host_in', 'host_out'), weir_addr(t.addr), '') AS host, t.number AS number,
     multiIf(t.list = 'port_tcp', dictGet('service_names', 'name', (toUInt16(t.number), toUInt8(6))), t.list = 'port_udp', dictGet('service_names', 'name', (toUInt16(t.number), toUInt8(17))), t.list = 'as', dictGet('autonomous_system_names', 'name', t.number), t.list = 'customer', dictGet('customer_names', 'customer', t.number), '') AS name,
     t.octets AS octets, t.packets AS packets, t.in_octets AS in_octets, t.in_packets AS in_packets,

@@ -368,6 +368,7 @@ def _tour(stack: Stack, console: Console, sites: bool) -> None:
     if not stack.config.superset.enabled:
         return
     pages = {
+        "now": "the first look: what is loud, every filter's picture, alerts, completeness",
         "talkers": "who sends most, every 30 s",
         "nation": "the whole nation: applications, AS, countries, and where traffic goes",
         "threats": "scans, floods and worms"

@@ -141,7 +141,7 @@ def superset_up(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
 
 def dashboard_url(stack: Stack) -> str:
     """Address of the first page to open: it shows numbers within a minute."""
-    return f"{stack.superset_url}/superset/dashboard/talkers/"
+    return f"{stack.superset_url}/superset/dashboard/now/"
 
 
 def take_down(stack: Stack, supervisor: Supervisor, console: Console, extra: list[str] | None = None) -> None:

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,6 +76,8 @@ class Report:
     queries: int = 0
     problems: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    #: What axe-core finds serious or critical: "rule: selector".
+    barriers: list[str] = field(default_factory=list)
 
 
 class Browser:
@@ -117,8 +120,9 @@ class Browser:
         timeout: float = 90.0,
         queries: list[dict[str, Any]] | None = None,
         dark: bool = False,
+        axe: bool = False,
     ) -> Report:
-        """Draw a page; `queries` collects each chart-data request with its response: {"asked", "status", "answer"}."""
+        """Draw a page, with axe=True have axe-core look at it; `queries` collects each chart-data request with its response: {"asked", "status", "answer"}."""
         report = Report(url)
         page = self.context.new_page()
         try:
@@ -130,6 +134,8 @@ class Browser:
             # Charts are drawn when they come into view, so the window is as high as the page.
             _wait_for_charts(page, report, began + timeout, self.width)
             report.seconds = round(time.monotonic() - began, 1)
+            if axe:
+                report.barriers = barriers(page)
             if out is not None:
                 page.wait_for_timeout(1500)
                 bottom = page.evaluate(BOTTOM)
@@ -137,6 +143,19 @@ class Browser:
         finally:
             page.close()
         return report
+
+
+def barriers(page: Page) -> list[str]:
+    """What keeps people from using a page, by axe-core: each serious or critical finding as "rule: selector: the element"."""
+    page.wait_for_timeout(1000)
+    page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations'], iframes: false})")
+    return [
+        f"{one['id']}: {' '.join(map(str, node['target']))}: {node['html'][:160]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
 
 
 def _watch(page: Page, origin: str, report: Report, queries: list[dict[str, Any]] | None, began: float) -> None:
@@ -212,10 +231,11 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=90.0, help="seconds until every chart must be drawn (90)")
     parser.add_argument("--width", type=int, default=1500, help="width of the window in pixels (1500)")
     parser.add_argument("--dark", action="store_true", help="draw the page in dark mode")
+    parser.add_argument("--axe", action="store_true", help="have axe-core look at the page")
     parser.add_argument("--chromium", help="the browser's binary (chromium)")
     given = parser.parse_args()
     with Browser(given.width, given.chromium) as browser:
-        report = browser.render(given.url, given.out, timeout=given.timeout, dark=given.dark)
+        report = browser.render(given.url, given.out, timeout=given.timeout, dark=given.dark, axe=given.axe)
     print(json.dumps(asdict(report), indent=2))
     return 1 if report.problems else 0
 

@@ -192,9 +192,8 @@ def test_filters(name: str) -> None:
     assert metadata["refresh_frequency"] in (0, 30, 60)
     time, *lists = metadata["native_filter_configuration"]
     default = time["defaultDataMask"]["extraFormData"]["time_range"]
-    assert re.fullmatch(
-        r'DATEADD\(DATETIME\("now"\), -\d+, (minute|hour)\) : DATEADD\(DATETIME\("now"\), -\d+, second\)', default
-    )
+    # A preset of the picker, or words that Superset reads (it knows no hours): the filter shows them as they are here.
+    assert re.fullmatch(r"Last (day|\d+ minutes)", default)
     shown = {meta["uuid"] for meta in _placed(name)}
     datasets = [DATASETS[chart["dataset_uuid"]] for chart in CHARTS.values() if chart["uuid"] in shown]
     for one in lists:
@@ -310,14 +309,44 @@ def test_only_tables_with_links_render_html_and_texts_of_strangers_are_escaped()
     tables = {name: chart for name, chart in CHARTS.items() if chart["viz_type"] == "table"}
     rendered = {name for name, chart in tables.items() if chart["params"]["allow_render_html"]}
     assert 5 < len(rendered) < len(tables)
-    outside = {"server_name", "dns_query", "text", "subject", "label", "name", "description", "interface_name"}
+    outside = {
+        "server_name",
+        "dns_query",
+        "text",
+        "subject",
+        "label",
+        "counter_set",
+        "name",
+        "description",
+        "interface_name",
+    }
     shown = {name: outside & {str(one) for one in tables[name]["params"].get("groupby", ())} for name in rendered}
-    assert {column for columns in shown.values() for column in columns} == {"server_name", "dns_query"}
+    assert {column for columns in shown.values() for column in columns} == {
+        "server_name",
+        "dns_query",
+        "label",
+        "counter_set",
+    }
     sql = (weir_assets.FOLDER / "datasets/weir/address.sql").read_text()
     assert "encodeXMLComponent(r.server_name)" in sql
     assert "encodeXMLComponent(r.dns_query)" in sql
+    assert {name for name in rendered if "graph" in tables[name]["params"]["groupby"]} == {
+        "charts/filter_now.yaml",
+        "charts/now_filters.yaml",
+    }
+    graphs = (weir_assets.FOLDER / "datasets/weir/filter_graphs.sql").read_text()
+    assert "encodeXMLComponent(graphs.counter_set)" in graphs
+    assert "encodeXMLComponent(graphs.label)" in graphs
 
 
 def test_every_list_of_hosts_has_words() -> None:
     text = (Path(__file__).resolve().parents[2] / "clickhouse/lists/top_indicators.sql").read_text()
     assert list(weir_templates.FINDINGS) == re.findall(r"'(\w+)' = \d+", text)
+
+
+@pytest.mark.parametrize(("minutes", "window"), [(5, 30), (60, 30), (61, 300), (1440, 300)])
+def test_counters_are_read_in_half_minutes_up_to_an_hour(minutes: int, window: int) -> None:
+    until = f"2026-11-27T{minutes // 60 % 24:02}:{minutes % 60:02}:00"
+    since = "2026-11-27T00:00:00" if minutes < 1440 else "2026-11-26T00:00:00"
+    assert weir_templates.counter_window(since, until) == window
+    assert weir_templates.counter_window(None, until) == 300

@@ -301,13 +301,14 @@ def expected(store: ClickHouse, name: str) -> Rows:
     """The rows of a table according to plain SQL."""
     table = definitions()["tables"][name]
     compared = ", ".join(f"{sql} AS {column}" for column, sql in table["compared"].items())
-    return _by_key(store, f"SELECT w, {', '.join(table['key'])}, {compared} FROM {DATABASE}.{name}", table["key"])
+    key = ", ".join(["w", *(column for column in table["key"] if column not in table["compared"])])
+    return _by_key(store, f"SELECT {key}, {compared} FROM {DATABASE}.{name}", table["key"])
 
 
 def stored(store: ClickHouse, name: str, first: int, last: int) -> Rows:
     """The same rows, as the jobs stored them."""
     table = definitions()["tables"][name]
-    columns = ", ".join([*table["key"], *table["compared"]])
+    columns = ", ".join(dict.fromkeys([*table["key"], *table["compared"]]))
     select = f"SELECT toUnixTimestamp(ts) AS w, {columns} FROM weir.{table['view']}"
     return _by_key(store, f"{select} WHERE ts >= {first} AND ts < {last}", table["key"])
 

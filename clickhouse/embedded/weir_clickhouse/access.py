@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 import yaml
 
-from . import allowed
+from . import allowed, slips
 from .allowed import Allowed, Vocabulary
 from .errors import ServerError
 from .quotas import RESOURCES, Quota
@@ -203,6 +203,8 @@ class Role:
             for name in settings_clauses(statement, known.settings):
                 if name in _TELLS:
                     raise allowed.fixed(name)
+        if self.readonly:
+            slips.refuse(statement)
 
     def check_format(self, name: str) -> None:
         """Raise error 497 if an answer in this format would tell what was read for it."""

@@ -134,4 +134,4 @@ def test_the_policy_forbids_the_outside(viewer: Viewer) -> None:
 
 
 def test_the_front_page_is_the_dashboard(viewer: Viewer) -> None:
-    assert viewer.client.get("/").url == f"{viewer.url}/superset/dashboard/nation/"
+    assert viewer.client.get("/").url == f"{viewer.url}/superset/dashboard/now/"

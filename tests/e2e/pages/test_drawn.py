@@ -49,7 +49,7 @@ def drawn(stack: RunningStack, viewer: Viewer, browser: Browser, usual: None) ->
         if slug not in pages:
             queries: list[dict[str, Any]] = []
             url = f"{viewer.url}/superset/dashboard/{slug}/"
-            pages[slug] = Drawn(browser.render(url, None, timeout=180, queries=queries), queries)
+            pages[slug] = Drawn(browser.render(url, None, timeout=180, queries=queries, axe=True), queries)
         return pages[slug]
 
     return draw
@@ -85,9 +85,32 @@ def test_a_page_is_drawn_on_what_the_jobs_wrote(
             if chart != timeless:
                 (filtered,) = [held for held in filters if held["op"] == "TEMPORAL_RANGE"]
                 assert filtered["col"] == "time"
-                assert all("DATEADD" in query["time_range"] for query in one["asked"]["queries"])
+                assert all(query["time_range"].startswith("Last ") for query in one["asked"]["queries"])
     # The map uses Superset's older API, which is not among the queries.
     assert asked == {numbers[bare(chart["uuid"])] for chart in charts_of(slug) if chart["viz_type"] != "world_map"}
+
+
+@pytest.mark.parametrize("slug", DASHBOARDS)
+def test_a_page_keeps_nobody_out(drawn: Callable[[str], Drawn], slug: str) -> None:
+    """axe-core finds nothing serious: no text without contrast, no element without a name, nothing out of a keyboard's reach."""
+    assert drawn(slug).report.barriers == []
+
+
+def test_a_narrow_screen_shows_every_chart_with_its_title(viewer: Viewer, browser: Browser) -> None:
+    """At 390 points, the width of a phone: one chart below the other, no wider than the screen."""
+    page = browser.context.new_page()
+    try:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto(f"{viewer.url}/superset/dashboard/nation/", wait_until="domcontentloaded")
+        page.locator('[data-test="chart-grid-component"]').first.wait_for(timeout=60_000)
+        titles = page.locator('[data-test="chart-grid-component"] [data-test="slice-header"]')
+        boxes = [title.bounding_box() for title in titles.all()]
+        wanted = [chart["slice_name"] for chart in charts_of("nation")]
+        assert sorted(text.split("\n")[0] for text in titles.all_inner_texts()) == sorted(wanted)
+        assert all(box and box["width"] > 250 and box["x"] + box["width"] <= 390 for box in boxes), boxes
+        assert page.evaluate("document.documentElement.lang") == "en"
+    finally:
+        page.close()
 
 
 def test_a_silent_probe_is_no_loss_of_packets(

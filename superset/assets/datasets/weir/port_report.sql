@@ -3,7 +3,7 @@
 WITH newest AS
 (
     SELECT
-        r.ts AS ts, r.probe AS probe, r.customer_name AS customer_name, r.host AS host, {{ host_link('r.host') }} AS host_link,
+        r.ts AS ts, r.probe AS probe, r.customer AS customer_name, r.host AS host, {{ host_link('r.host') }} AS host_link,
         if(r.local, 'us', 'them') AS side, r.flags AS flags, r.work_weight AS work_weight, r.sa_s AS sa_s, r.syn_sent AS syn_sent,
         r.fin_recv AS fin_recv, r.rst_recv AS rst_recv, r.tcp_packets AS tcp_packets, r.l3d AS l3d, r.l4d AS l4d,
         r.icmp_errors AS icmp_errors, r.port_signature AS port_signature,

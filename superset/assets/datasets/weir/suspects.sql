@@ -1,10 +1,10 @@
 {% set scope = 'customer' if of_customers else scope_of(filter_values) -%}
-{% set owner, owner_column = ('customer', 'customer_id') if of_customers else ('probe', 'probe') -%}
+{% set owner, owner_column = ('customer_id', 'customer_id') if of_customers else ('probe', 'probe') -%}
 -- Hosts of the lists of scanners, SYN senders, ICMP errors and UDP work weight, with the highest value of the time range.
 WITH found AS
 (
     SELECT
-        max(s.ts) AS newest, s.{{ owner }} AS {{ owner_column }}, s.customer_name AS customer_name, s.list AS list, s.host AS host,
+        max(s.ts) AS newest, s.{{ owner }} AS {{ owner_column }}, s.customer AS customer_name, s.list AS list, s.host AS host,
         {% if not of_customers %}any(s.local) AS local,{% endif %}
         max(s.value) AS value, max(s.addresses) AS addresses, max(s.ports) AS ports, max(s.failed) AS failed, max(s.answered) AS answered, max(s.failed + s.answered) AS tried,
         max(s.udp_sent) AS udp_sent, max(s.icmp_errors_recv) AS icmp_errors_recv, count() AS windows

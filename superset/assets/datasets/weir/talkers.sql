@@ -1,10 +1,10 @@
 {% set scope = 'customer' if of_customers else scope_of(filter_values) -%}
-{% set owner, owner_column = ('customer', 'customer_id') if of_customers else ('probe', 'probe') -%}
+{% set owner, owner_column = ('customer_id', 'customer_id') if of_customers else ('probe', 'probe') -%}
 -- The lists of the range's windows added up: each host, port, AS and customer over the windows that list it.
 WITH listed AS
 (
     SELECT
-        max(t.ts) AS newest, t.{{ owner }} AS {{ owner_column }}, t.customer_name AS customer_name,
+        max(t.ts) AS newest, t.{{ owner }} AS {{ owner_column }}, t.customer AS customer_name,
         t.list AS list, t.host AS host, t.number AS number, t.name AS name,
         sum(t.in_octets) AS in_octets, sum(t.out_octets) AS out_octets, sum(t.packets) AS packets, max(t.flows) AS flows,
         count() AS windows

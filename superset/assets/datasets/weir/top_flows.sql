@@ -5,7 +5,7 @@ SELECT
     t.window_s AS window_s,
     t.probe AS probe,
     if(t.probe = '', 'all probes', t.probe) AS seen_by,
-    t.customer_name AS customer_name,
+    t.customer AS customer_name,
     t.rank AS rank,
     t.protocol_name AS protocol,
     t.src AS src,
@@ -20,14 +20,14 @@ SELECT
 FROM v_top_flows AS t
 WHERE t.scope = '{{ scope }}'
   AND t.list = 'ip_octets'
-  AND (t.probe, t.customer_name, t.ts) IN
+  AND (t.probe, t.customer, t.ts) IN
   (
-      SELECT w.probe, w.customer_name, max(w.ts)
+      SELECT w.probe, w.customer, max(w.ts)
       FROM v_top_flows AS w
       WHERE w.scope = '{{ scope }}'
         AND w.list = 'ip_octets'
         AND w.rank = 1
         AND {{ within('w.ts', from_dttm, to_dttm) }}
-      GROUP BY w.probe, w.customer_name
+      GROUP BY w.probe, w.customer
   )
   AND {{ within('t.ts', from_dttm, to_dttm) }}

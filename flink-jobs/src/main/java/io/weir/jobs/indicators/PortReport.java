@@ -76,6 +76,7 @@ final class PortReport {
               "addr",
               "Address of the host; IPv4 is mapped",
               row -> Cells.address(row.data, row.at + ADDRESS))
+          .unchecked() // the check of host compares the same address
           .shownAsHost()
           .check("weir_addr(host)")
           .column(
@@ -83,7 +84,7 @@ final class PortReport {
               "customer",
               "Customer of the host, 0 for none; names in prefixes",
               row -> row.get(HostStats.CUSTOMER))
-          .customerName()
+          .shownAsCustomer("Customer of the host, by number; 0 none")
           .columns(
               Row::host,
               LOCAL,

@@ -24,6 +24,7 @@ final class TopIndicators {
           .rank("Rank in the list, from 1")
           .version()
           .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
+          .unchecked() // the check of host compares the same address
           .shownAsHost()
           .check("weir_addr(host)")
           .column(UINT64, "value", "Value by which the list is sorted", Row::value)

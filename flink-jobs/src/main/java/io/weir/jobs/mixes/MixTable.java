@@ -74,11 +74,17 @@ final class MixTable {
               "application",
               "Dimension as_application: the application of the pair, whose AS is number; 0 unknown. 0 in all other dimensions",
               Row::application)
+          .shown(
+              "application_id",
+              "UInt16",
+              "if(t.dimension = 'application', toUInt16(t.number), t.application)",
+              "Dimension application: the application; as_application: that of the pair, whose AS is number; 0 unknown. 0 in all other dimensions")
+          .check("if(dimension = 'application', toUInt16(number), application)")
           .viewed(
-              "application_name",
+              "application",
               "String",
-              "multiIf(t.dimension != 'as_application' OR t.remainder, '', t.application = 0, 'unknown', dictGet('application_names', 'name', t.application))",
-              "Dimension as_application: name of the application of the pair, whose AS is name; empty in all other dimensions and for the rest")
+              "multiIf(t.dimension NOT IN ('application', 'as_application') OR t.remainder, '', application_id = 0, 'unknown', dictGet('application_names', 'name', application_id))",
+              "Dimensions application and as_application: name of the application; empty in all other dimensions and for the rest")
           .column(
               BOOL,
               "remainder",

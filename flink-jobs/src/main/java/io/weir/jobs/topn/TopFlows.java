@@ -18,9 +18,7 @@ final class TopFlows {
           .customerScope(
               "probe: the list of one probe. all: the list over all probes, each flow once. customer: the list of one customer, over all probes, each flow once",
               "Name of the probe, empty for all")
-          .customer(
-              "Customer if the list is a customer's, else 0; names in prefixes",
-              "Customer if the list is a customer's, else 0")
+          .customer("Customer if the list is a customer's, else 0; names in prefixes")
           .listed(
               "list",
               "Flows in the list (ip: all protocols), and the value by which it is sorted",
@@ -31,7 +29,7 @@ final class TopFlows {
               "protocol_name",
               "String",
               "weir_protocol_name(t.protocol)",
-              "Name of the protocol, or its number if its name is unknown")
+              "Name of the protocol, such as TCP, UDP or ICMPv6, or its number if its name is unknown")
           .check("weir_protocol_name(protocol)")
           .viewed("src", "String", "weir_addr(t.src_addr)", "Address of the source, IPv4 as IPv4")
           .check("weir_addr(src_addr)")
@@ -45,13 +43,11 @@ final class TopFlows {
               "src_addr",
               "Address of the source; IPv4 is mapped",
               row -> row.flow.address(true))
-          .hidden()
           .column(
               IPV6,
               "dst_addr",
               "Address of the destination; IPv4 is mapped",
               row -> row.flow.address(false))
-          .hidden()
           .column(UINT16, "src_port", "Port of the source", row -> row.flow.port(true))
           .hidden()
           .column(

@@ -63,7 +63,7 @@ final class TopTalkers {
               "Rank by flows, from 1; 0 if others have more",
               row -> row.place.flowsRank())
           .column(IPV6, "addr", "Address of the host; IPv4 is mapped", Row::address)
-          .shown(
+          .viewed(
               "host",
               "String",
               "if(t.list IN (%s), weir_addr(t.addr), '')".formatted(hosts()),

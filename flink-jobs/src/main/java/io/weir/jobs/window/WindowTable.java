@@ -122,24 +122,24 @@ public final class WindowTable<W, T> {
     return column;
   }
 
-  /** The customer of a scope, with its name in the view. */
+  /** The customer of a scope; in the view its number and its name. */
   public WindowTable<W, T> customer(String what) {
-    return customer(what, what);
-  }
-
-  /** The same, with another comment in the view. */
-  public WindowTable<W, T> customer(String what, String inView) {
     add(UINT32, "customer", what).isKey = true;
-    return said(inView).customerName();
+    return shownAsCustomer(
+        "Customer whose list or sum it is, by number; 0 for those of no customer");
   }
 
-  /** The name of the column {@code customer}, in the view. */
-  public WindowTable<W, T> customerName() {
-    return viewed(
-        "customer_name",
-        "String",
-        "dictGet('customer_names', 'customer', t.customer)",
-        "Name of the customer");
+  /**
+   * The view shows the last column, the number of a customer, as {@code customer_id}, and its name.
+   */
+  public WindowTable<W, T> shownAsCustomer(String what) {
+    return shown("customer_id", "UInt32", "t.customer", what)
+        .check("customer")
+        .viewed(
+            "customer",
+            "String",
+            "dictGet('customer_names', 'customer', t.customer)",
+            "Name of the customer, empty for none");
   }
 
   /**
@@ -267,9 +267,9 @@ public final class WindowTable<W, T> {
     return said(what);
   }
 
-  /** The view shows the address of a host in text form, as {@code host}. */
+  /** The view shows the last column, the address of a host, also as text, as {@code host}. */
   public WindowTable<W, T> shownAsHost() {
-    return shown("host", "String", "weir_addr(t.addr)", "Address of the host, IPv4 as IPv4");
+    return viewed("host", "String", "weir_addr(t.addr)", "Address of the host, IPv4 as IPv4");
   }
 
   /** The view has another comment on the column. */
