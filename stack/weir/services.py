@@ -79,6 +79,8 @@ def _kafka(stack: Stack) -> Service:
         # A broker that has run out of memory serves nobody: the supervisor starts it again.
         "-XX:+ExitOnOutOfMemoryError",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        # On this port each address has a share of the memory for requests (`io.weir.kafka.Unfinished`).
+        f"-Dweir.probes.port={ports.kafka_probes}",
         "-cp",
         # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
         f"{stack.broker_jar}:{stack.kafka_jars}/*",

@@ -12,8 +12,10 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from harness import RunningStack, eventually, schemas
-from probe_login import login
+from probe_login import RawLogin, login
+from weir import kafka
 from weir.demo_traffic import write_capture
+from weir.services import REQUEST_OCTETS
 
 #: Octets of a message once decompressed: more than the heaps of the jobs and the broker hold several of.
 LARGE = 100_000_000
@@ -71,6 +73,33 @@ def test_no_message_of_a_probe_stops_the_jobs_or_the_broker(stack: RunningStack,
     eventually(lambda: stored(stack, "beside") == packets, "records of the probe beside it")
     assert (stack.pid("flink"), stack.pid("kafka")) == before
     assert "too_many_parts" in (stack.home / "logs/flink.log").read_text()
+
+
+def test_requests_that_are_never_finished_keep_nobody_waiting(stack: RunningStack, tmp_path: Path) -> None:
+    """Stolen credentials, used from several addresses, announce requests of far more memory than the broker has for them."""
+    for probe in ("stolen", "waiting"):
+        stack.enrol(probe)
+    allowed = stack.stack.config.kafka.address_connections
+    held = []
+    try:
+        for address in range(2, 7):
+            for _ in range(allowed):
+                held.append(one := RawLogin(stack.bundle("stolen"), f"127.0.0.{address}"))
+                one.begin(REQUEST_OCTETS)
+        began = time.monotonic()
+        assert sent(login(stack.bundle("waiting")), "weir.flows.waiting", b"x") == "written"
+        probe_s = time.monotonic() - began
+        began = time.monotonic()
+        assert kafka.reachable(stack.stack.brokers)
+        print(f"the other probe waited {probe_s:.1f} s, the command {time.monotonic() - began:.1f} s")
+        packets = write_capture(tmp_path / "waiting.pcap", 400, 20)
+        stack.read("waiting", tmp_path / "waiting.pcap")
+        eventually(lambda: stored(stack, "waiting") == packets, "records of the other probe")
+        kept = sum(is_open(one.socket) for one in held)
+        assert 0 < kept < len(held), "some requests get memory, and those beyond their share are refused"
+    finally:
+        for one in held:
+            one.close()
 
 
 @pytest.mark.parametrize("octets", [b"\x16", b""])
