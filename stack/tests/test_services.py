@@ -32,6 +32,7 @@ _PLACES: dict[str, dict[str, str]] = {
         "kafka listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:9094,CONTROLLER://127.0.0.1:{}",
     },
     "ports.kafka_probes": {
+        "kafka -Dweir.probes.port": "{}",
         "kafka listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:{},CONTROLLER://127.0.0.1:9093",
         "kafka advertised.listeners": "INTERNAL://127.0.0.1:9092,PROBES://127.0.0.1:{}",
     },
@@ -130,8 +131,8 @@ def _places(settings: dict[str, Any], home: Path) -> dict[str, str]:
         # An option's value is the word after it; other words stand by their number.
         name = "start"
         for number, word in enumerate(service.command):
-            if heap := re.fullmatch(r"(-Xm[sx])(\w+)", word):
-                found[f"{service.name} {heap[1]}"] = heap[2]
+            if option := re.fullmatch(r"(-Xm[sx]|-Dweir[\w.]+(?==))=?(\w+)", word):
+                found[f"{service.name} {option[1]}"] = option[2]
             elif word.startswith("--"):
                 name = word
                 found[f"{service.name} {name}"] = ""

@@ -19,13 +19,14 @@ TOPIC = "weir.probes"
 
 @dataclass(frozen=True)
 class Declaration:
-    """One probe: its site, its rank among the probes that see the same flow (the lowest comes first), and whether it
-    sees only one direction of each flow.
+    """One probe: its site, its rank among the probes that see the same flow (the lowest comes first), whether it
+    sees only one direction of each flow, and whether its agent makes pseudonyms.
     """
 
     site: str = ""
     rank: int = 100
     one_way: bool = False
+    pseudonyms: bool = False
 
 
 def declared(brokers: Brokers) -> dict[str, Declaration]:
@@ -33,12 +34,17 @@ def declared(brokers: Brokers) -> dict[str, Declaration]:
     found = {}
     for name, value in kafka.compacted(brokers, TOPIC).items():
         message = Probe.FromString(value)
-        found[name] = Declaration(message.site, message.rank, message.one_way)
+        found[name] = Declaration(message.site, message.rank, message.one_way, message.pseudonyms)
     return found
 
 
 def declare(
-    brokers: Brokers, name: str, site: str | None = None, rank: int | None = None, one_way: bool | None = None
+    brokers: Brokers,
+    name: str,
+    site: str | None = None,
+    rank: int | None = None,
+    one_way: bool | None = None,
+    pseudonyms: bool | None = None,
 ) -> Declaration:
     """Declare a probe; None keeps a declared value. Returns the new declaration."""
     before = declared(brokers).get(name)
@@ -48,9 +54,10 @@ def declare(
         site=after.site if site is None else site,
         rank=after.rank if rank is None else rank,
         one_way=after.one_way if one_way is None else one_way,
+        pseudonyms=after.pseudonyms if pseudonyms is None else pseudonyms,
     )
     if after != before:
-        message = Probe(major=1, name=name, site=after.site, rank=after.rank, one_way=after.one_way)
+        message = Probe(major=1, name=name, **vars(after))
         if kafka.publish(brokers, TOPIC, [(name, message.SerializeToString())]) != 1:
             raise WeirError(f"{TOPIC} did not accept the declaration of {name}", hint="try: weir status", status=1)
     return after

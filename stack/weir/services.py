@@ -83,6 +83,8 @@ def _kafka(stack: Stack) -> Service:
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         # It keeps nothing about the producers that a probe may invent: see BoundedRecords.
         "-Dio.weir.noproducerids=true",
+        # On this port each address has a share of the memory for requests (`io.weir.kafka.Unfinished`).
+        f"-Dweir.probes.port={ports.kafka_probes}",
         "-cp",
         # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
         f"{stack.broker_jar}:{stack.kafka_jars}/*",

@@ -160,16 +160,17 @@ def enrol(
     site: str | None = None,
     rank: int | None = None,
     one_way: bool | None = None,
+    pseudonyms: bool | None = None,
 ) -> Enrolment:
     """Create a probe's topics, declare the probe, write its row in `probes`, and give it a password if it has none.
 
-    A `site`, `rank` or `one_way` of None keeps the declared value. Raises credentials.Unusable if the probe is revoked.
+    A `site`, `rank`, `one_way` or `pseudonyms` of None keeps the declared value. Raises credentials.Unusable if the probe is revoked.
     """
     if credentials.manages(stack):
         credentials.check_not_revoked(stack, name)
     kafka.create_topics(stack.brokers)
     made = kafka.create_topics(stack.brokers, name, workers)
-    declared = declare(stack.brokers, name, site, rank, one_way)
+    declared = declare(stack.brokers, name, site, rank, one_way, pseudonyms)
     row = {
         "probe": name,
         "workers": workers,
@@ -233,7 +234,9 @@ def retire(stack: Stack, name: str) -> list[str]:
     return deleted
 
 
-def describe_probe(stack: Stack, name: str, site: str | None, rank: int | None, one_way: bool | None) -> Declaration:
+def describe_probe(
+    stack: Stack, name: str, site: str | None, rank: int | None, one_way: bool | None, pseudonyms: bool | None
+) -> Declaration:
     """Change the declaration of an enrolled probe; None keeps a value. Returns the new declaration.
 
     Raises WeirError if no such probe is enrolled.
@@ -243,7 +246,8 @@ def describe_probe(stack: Stack, name: str, site: str | None, rank: int | None, 
     if name not in rows:
         raise WeirError(f"no probe is named '{name}'", hint=f"weir probe list shows them; weir probe add {name}")
     kafka.create_topics(stack.brokers)
-    declared = declare(stack.brokers, name, site, rank, one_way)
-    row = rows[name] | vars(declared) | {"updated_at": time.time()}
+    declared = declare(stack.brokers, name, site, rank, one_way, pseudonyms)
+    row = rows[name] | {"site": declared.site, "rank": declared.rank, "one_way": declared.one_way}
+    row["updated_at"] = time.time()
     store.execute(f"INSERT INTO probes FORMAT JSONEachRow\n{json.dumps(row)}")
     return declared

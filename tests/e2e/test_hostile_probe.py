@@ -13,8 +13,10 @@ from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from harness import RunningStack, eventually, schemas
-from probe_login import login
+from probe_login import RawLogin, login
+from weir import kafka
 from weir.demo_traffic import write_capture
+from weir.services import REQUEST_OCTETS
 
 #: Octets of a message once decompressed: more than the heaps of the jobs and the broker hold several of.
 LARGE = 100_000_000
@@ -86,6 +88,33 @@ def test_the_broker_keeps_nothing_about_the_producers_that_a_probe_invents(stack
         kept.add(struct.unpack(">qhi", log[43:57]))  # id, epoch and sequence of the batch
         log = log[12 + length :]
     assert kept == {(-1, -1, -1)}
+
+
+def test_requests_that_are_never_finished_keep_nobody_waiting(stack: RunningStack, tmp_path: Path) -> None:
+    """Stolen credentials, used from several addresses, announce requests of far more memory than the broker has for them."""
+    for probe in ("stolen", "waiting"):
+        stack.enrol(probe)
+    allowed = stack.stack.config.kafka.address_connections
+    held = []
+    try:
+        for address in range(2, 7):
+            for _ in range(allowed):
+                held.append(one := RawLogin(stack.bundle("stolen"), f"127.0.0.{address}"))
+                one.begin(REQUEST_OCTETS)
+        began = time.monotonic()
+        assert sent(login(stack.bundle("waiting")), "weir.flows.waiting", b"x") == "written"
+        probe_s = time.monotonic() - began
+        began = time.monotonic()
+        assert kafka.reachable(stack.stack.brokers)
+        print(f"the other probe waited {probe_s:.1f} s, the command {time.monotonic() - began:.1f} s")
+        packets = write_capture(tmp_path / "waiting.pcap", 400, 20)
+        stack.read("waiting", tmp_path / "waiting.pcap")
+        eventually(lambda: stored(stack, "waiting") == packets, "records of the other probe")
+        kept = sum(is_open(one.socket) for one in held)
+        assert 0 < kept < len(held), "some requests get memory, and those beyond their share are refused"
+    finally:
+        for one in held:
+            one.close()
 
 
 @pytest.mark.parametrize("octets", [b"\x16", b""])

@@ -113,6 +113,17 @@ mod tests {
         ] {
             assert_eq!(admits(&gate, address), is_admitted, "{address}");
         }
+        let gate_of = |prefix: &str| Allowed::new(&networks(&[prefix])).gate();
+        for prefix in ["192.0.2.7", "::ffff:192.0.2.7", "::ffff:192.0.2.7/128", "::ffff:192.0.2.0/120", "192.0.2.0/24"]
+        {
+            assert!(admits(&gate_of(prefix), "192.0.2.7"), "{prefix}");
+            assert!(!admits(&gate_of(prefix), "192.0.3.7"), "{prefix}");
+        }
+        assert!(admits(&gate_of("2001:db8::7"), "2001:db8::7") && !admits(&gate_of("2001:db8::7"), "2001:db8::8"));
+        for text in ["router", "192.0.2", "192.0.2.0/33", "192.0.2.0/", "2001:db8::/129", ""] {
+            let error = text.parse::<Network>().unwrap_err().to_string();
+            assert!(error.contains("is not an address prefix such as"), "{error}");
+        }
         allowed.set(&networks(&["::/0"]));
         assert!(!admits(&gate, "11.0.0.0"));
         assert!(gate.refresh() && !gate.refresh());

@@ -21,7 +21,7 @@ use decide::{Decider, Memory};
 use pcap::Compiler;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use subject::{FlowSubject, Subject};
@@ -88,18 +88,39 @@ pub fn locate(sets: &mut Sets, file: &str) {
 /// # Errors
 /// If one does.
 pub fn refuse_addresses(sets: &Sets) -> anyhow::Result<()> {
-    let addressed = |name: &str| {
-        name.split(|letter: char| !(letter.is_ascii_hexdigit() || ".:".contains(letter)))
-            .any(|word| word.parse::<IpAddr>().is_ok())
-    };
     for (set, labels) in sets {
         for name in std::iter::once(set).chain(labels.keys()) {
-            if addressed(name) {
+            if names_address(name) {
                 bail!("filters.sets.{set}: {name:?} names an address, which [privacy] must not publish");
             }
         }
     }
     Ok(())
+}
+
+/// Whether a name has an address in it: `2001:db8::7`, `192.0.2.7:443`, and with other separators, `host-192-0-2-7`,
+/// `2001_db8__7`.
+fn names_address(name: &str) -> bool {
+    let v4 = |separator: char| {
+        let parts: Vec<&str> = name.split(separator).collect();
+        parts.windows(4).any(|four| {
+            // What is beside the first and the last number is no part of them.
+            let first = four[0].rsplit(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
+            let last = four[3].split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
+            [first, four[1], four[2], last].iter().all(|number| {
+                number.len() <= 3 && number.bytes().all(|digit| digit.is_ascii_digit()) && number.parse::<u8>().is_ok()
+            })
+        })
+    };
+    let v6 = |separator: char| {
+        name.replace(separator, ":").split(|letter: char| !(letter.is_ascii_hexdigit() || ".:".contains(letter))).any(
+            |word| {
+                let word = word.trim_end_matches('.');
+                [word, word.strip_suffix(':').unwrap_or(word)].iter().any(|word| word.parse::<Ipv6Addr>().is_ok())
+            },
+        )
+    };
+    ['.', '-', '_'].into_iter().any(v4) || [':', '-', '_'].into_iter().any(v6)
 }
 
 /// The shipped sets.

@@ -463,3 +463,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_with_an_address_in_any_notation_is_refused() {
+    let refused = |name: &str| {
+        let sets = Sets::from([(name.to_owned(), BTreeMap::new())]);
+        refuse_addresses(&sets).is_err()
+    };
+    for name in [
+        "192.0.2.7",
+        "to 10.1.2.3/32",
+        "a192.0.2.7.",
+        "192.0.2.7:443",
+        "host-3-192-0-2-7",
+        "ip_192_0_2_7_in",
+        "::ffff:192.0.2.7",
+        "2001:db8::7.",
+        "[2001:db8::7]:443",
+        "2001-db8--7.ipv6-literal.net",
+        "2001_db8_0_0_0_0_0_7",
+    ] {
+        assert!(refused(name), "{name}");
+    }
+    for name in ["dns", "top-10", "1.2.3", "v1.2.300.4", "80-443-8080-22", "a-b-c-d", "2026-11-27", "port 53: dns"] {
+        assert!(!refused(name), "{name}");
+    }
+    refuse_addresses(&default_sets().unwrap()).unwrap();
+}

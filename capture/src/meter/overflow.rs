@@ -204,9 +204,9 @@ impl Network {
     }
 }
 
-/// A text that is not an address prefix.
+/// A text that is neither an address nor an address prefix.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is not an address prefix such as \"192.0.2.0/24\" or \"2001:db8::/32\"")]
+#[error("{0:?} is not an address prefix such as \"192.0.2.0/24\" or \"2001:db8::/32\", nor an address")]
 pub struct BadNetwork(String);
 
 impl std::str::FromStr for Network {
@@ -214,9 +214,14 @@ impl std::str::FromStr for Network {
 
     fn from_str(text: &str) -> Result<Network, BadNetwork> {
         let bad = || BadNetwork(text.to_owned());
-        let (address, length) = text.split_once('/').ok_or_else(bad)?;
-        let length: u32 = length.parse().map_err(|_| bad())?;
-        let (address, length): (Ipv6Addr, u32) = match address.parse().map_err(|_| bad())? {
+        let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+        let address: IpAddr = address.parse().map_err(|_| bad())?;
+        let length: u32 = match length {
+            Some(length) => length.parse().map_err(|_| bad())?,
+            None if address.is_ipv4() => 32,
+            None => 128,
+        };
+        let (address, length): (Ipv6Addr, u32) = match address {
             IpAddr::V4(v4) if length <= 32 => (v4.to_ipv6_mapped(), length + 96),
             IpAddr::V6(v6) if length <= 128 => (v6, length),
             _ => return Err(bad()),

@@ -24,13 +24,24 @@ fn golden(name: &str, file: &[u8], config: &str) {
     command.arg("read").arg(&capture).args(["--to", "jsonl", "--keep-time", "--config"]).arg(&toml);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let found = String::from_utf8(output.stdout).unwrap();
+    let found = without_registers(&String::from_utf8(output.stdout).unwrap());
     let path = own("golden").join(name).with_extension("jsonl");
     if std::env::var_os("WEIR_BLESS").is_some() {
         std::fs::write(&path, &found).unwrap();
     }
     let wanted = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(found, wanted, "{} differs: see the head of golden.rs", path.display());
+}
+
+/// Each run hashes with another key: of a sketch's 256 digits stays how many of them there are.
+fn without_registers(lines: &str) -> String {
+    let mut parts = lines.split("\"distinct_sketch\":\"");
+    let mut left = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (registers, rest) = part.split_once('"').unwrap();
+        left += &format!("\"distinct_sketch\":\"{} digits\"{rest}", registers.len());
+    }
+    left
 }
 
 fn pcap(packets: &[t::Captured]) -> Vec<u8> {

@@ -22,8 +22,13 @@ from weir.terminal import printable
 OneWay = Annotated[
     bool | None, typer.Option("--one-way/--two-way", help="The probe sees only one direction of each flow, or both.")
 ]
-
-
+Pseudonyms = Annotated[
+    bool | None,
+    typer.Option(
+        "--pseudonyms/--addresses",
+        help="Its agent makes pseudonyms, or publishes addresses. It matters to jobs that hold a key of pseudonyms.",
+    ),
+]
 Bundle = Annotated[
     Path | None, typer.Option("--bundle", help="Write the credentials to this file, for its owner alone.")
 ]
@@ -46,6 +51,7 @@ def add(
     site: Annotated[str | None, typer.Option(help="Its site; prefixes of this site are inside for the probe.")] = None,
     rank: Annotated[int | None, _rank(" [100]")] = None,
     one_way: OneWay = None,
+    pseudonyms: Pseudonyms = None,
     bundle: Bundle = None,
 ) -> None:
     """Enrol a probe: create its topics, so that the ledger expects its records, and print the credentials by which its
@@ -69,7 +75,7 @@ def add(
             credentials.check_not_revoked(stack, name)
         fresh = credentials.manages(stack) and not credentials.has(stack, name)
         with _handed_over(bundle if fresh else None) as out:
-            made = enrol(stack, name, workers, interval, site, rank, one_way)
+            made = enrol(stack, name, workers, interval, site, rank, one_way, pseudonyms)
             out.write(made.bundle)
     topics = f" ({', '.join(made.topics)})" if made.topics else ", its topics already existed"
     note.print(f"enrolled {name}{topics}", highlight=False)
@@ -156,14 +162,15 @@ def set_(
     site: Annotated[str | None, typer.Option(help="Its site; '' for none.")] = None,
     rank: Annotated[int | None, _rank()] = None,
     one_way: OneWay = None,
+    pseudonyms: Pseudonyms = None,
 ) -> None:
     """Change the declaration of a probe; it takes effect within seconds, without a restart.
 
     Example: weir probe set border --site oslo --rank 10
     """
-    now = describe_probe(configured(), name, site, rank, one_way)
+    now = describe_probe(configured(), name, site, rank, one_way, pseudonyms)
     view = "one direction of each flow" if now.one_way else "both directions"
-    print(f"{name}: site '{now.site}', rank {now.rank}, sees {view}")
+    print(f"{name}: site '{now.site}', rank {now.rank}, sees {view}" + (", makes pseudonyms" if now.pseudonyms else ""))
 
 
 def remove(

@@ -31,17 +31,19 @@ class Prefix(_message.Message):
     def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., prefix: _Optional[str] = ..., customer: _Optional[str] = ..., site: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., national: _Optional[bool] = ..., id: _Optional[int] = ..., customer_id: _Optional[int] = ..., site_id: _Optional[int] = ...) -> None: ...
 
 class Probe(_message.Message):
-    __slots__ = ("major", "minor", "name", "site", "rank", "one_way")
+    __slots__ = ("major", "minor", "name", "site", "rank", "one_way", "pseudonyms")
     MAJOR_FIELD_NUMBER: _ClassVar[int]
     MINOR_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     ONE_WAY_FIELD_NUMBER: _ClassVar[int]
+    PSEUDONYMS_FIELD_NUMBER: _ClassVar[int]
     major: int
     minor: int
     name: str
     site: str
     rank: int
     one_way: bool
-    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., name: _Optional[str] = ..., site: _Optional[str] = ..., rank: _Optional[int] = ..., one_way: _Optional[bool] = ...) -> None: ...
+    pseudonyms: bool
+    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., name: _Optional[str] = ..., site: _Optional[str] = ..., rank: _Optional[int] = ..., one_way: _Optional[bool] = ..., pseudonyms: _Optional[bool] = ...) -> None: ...

@@ -88,7 +88,10 @@ final class Declarations {
     check(probe.getMajor() == MAJOR, Cause.MAJOR);
     check(probe.getName().equals(key), Cause.WRONG_KEY);
     check(probes.size() < MAX_PROBES || probes.containsKey(key), Cause.TOO_MANY);
-    probes.put(key, new Known.Probe(probe.getSite(), probe.getRank(), probe.getOneWay()));
+    probes.put(
+        key,
+        new Known.Probe(
+            probe.getSite(), probe.getRank(), probe.getOneWay(), probe.getPseudonyms()));
   }
 
   private static void check(boolean good, Cause cause) throws Refused {

@@ -4,6 +4,7 @@ import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.Addresses;
 import io.weir.jobs.message.Enrichment;
+import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.privacy.Privacy;
 import io.weir.jobs.privacy.Pseudonymizer;
 import io.weir.jobs.table.Table;
@@ -13,7 +14,9 @@ import io.weir.proto.FlowMessage;
 import io.weir.proto.Pseudonyms;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.functions.ProcessFunction;
 import org.apache.flink.util.Collector;
 import org.apache.flink.util.OutputTag;
@@ -29,8 +32,20 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
   public static final OutputTag<TableRow> AUTONOMOUS_SYSTEMS =
       new OutputTag<>("autonomous-systems", TableRow.TYPE);
 
+  private static final Metric DISBELIEVED =
+      Metric.counter(
+          "disbelieved_records",
+          "enrich",
+          "Records that claim to hold pseudonyms, of a probe that is not declared to make any: the jobs, which"
+              + " hold a key, took their addresses for real ones, by `cause` (scope `weir_cause`)");
+
+  /** The metrics of this operator. */
+  public static final List<Metric> METRICS =
+      Stream.concat(Reference.METRICS.stream(), Stream.of(DISBELIEVED)).toList();
+
   private final Lookups.Factory factory;
   private final Privacy privacy;
+  private transient Counter disbelieved;
   private transient Pseudonymizer pseudonymizer;
   private transient Lookups lookups;
   private transient boolean tellsNames;
@@ -55,6 +70,7 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     pseudonymizer = privacy.isOn() ? new Pseudonymizer(privacy) : null;
     tellsNames = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
     told = Known.Names.NONE;
+    disbelieved = DISBELIEVED.register(getRuntimeContext().getMetricGroup(), "not_declared");
     if (tellsNames) {
       lookups.register(getRuntimeContext().getMetricGroup());
     }
@@ -79,6 +95,13 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
       told = known.names();
       tell(context);
     }
+    if (pseudonymizer != null && !declared(message, known).pseudonyms()) {
+      long claims = Pseudonymizer.claims(message);
+      if (claims > 0) {
+        disbelieved.inc(claims);
+        message = Pseudonymizer.withoutClaims(message);
+      }
+    }
     Enrichment enrichment = enrichment(message, known);
     FlowMessage kept = pseudonymizer == null ? message : pseudonymizer.hide(message);
     out.collect(new Accepted(kept, null, enrichment, accepted.offset(), accepted.appended()));
@@ -91,11 +114,15 @@ public final class Enrich extends ProcessFunction<Accepted, Accepted> {
     }
   }
 
+  private static Known.Probe declared(FlowMessage message, Known known) {
+    return known.probes().getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
+  }
+
   /** The enrichment of the records of a batch. */
   static Enrichment enrichment(FlowMessage message, Known known) {
     List<Flow> flows = message.getBatch().getFlowsList();
     Enrichment enrichment = new Enrichment(flows.size());
-    Known.Probe probe = known.probes().getOrDefault(message.getProbe(), Known.Probe.UNKNOWN);
+    Known.Probe probe = declared(message, known);
     enrichment.rank = probe.rank();
     enrichment.oneWay = probe.oneWay();
     Prefixes prefixes = known.prefixes();

@@ -70,10 +70,11 @@ public record Known(
    * @param site where the probe is, empty if it has none
    * @param rank among the probes that see the same flow: the lowest comes first
    * @param oneWay whether it sees only one direction of each flow
+   * @param pseudonyms whether its agent makes pseudonyms
    */
-  public record Probe(String site, int rank, boolean oneWay) {
+  public record Probe(String site, int rank, boolean oneWay, boolean pseudonyms) {
     /** The default declaration, for probes without one. */
-    public static final Probe UNKNOWN = new Probe("", 100, false);
+    public static final Probe UNKNOWN = new Probe("", 100, false, false);
   }
 
   /**

@@ -93,7 +93,7 @@ public final class Streams {
     return Stream.of(
             Messages.METRICS,
             Accept.METRICS,
-            Reference.METRICS,
+            Enrich.METRICS,
             Windows.METRICS,
             ClickHouseSinkOperator.METRICS,
             CountingSink.METRICS)

@@ -50,6 +50,20 @@ public final class Pseudonymizer {
         };
   }
 
+  /** How many records of a batch claim to hold pseudonyms already. */
+  public static long claims(FlowMessage message) {
+    return message.getBatch().getFlowsList().stream()
+        .filter(flow -> flow.getPseudonymsValue() != 0)
+        .count();
+  }
+
+  /** The message with records that claim nothing of that kind. */
+  public static FlowMessage withoutClaims(FlowMessage message) {
+    FlowMessage.Builder without = message.toBuilder();
+    without.getBatchBuilder().getFlowsBuilderList().forEach(Flow.Builder::clearPseudonyms);
+    return without.build();
+  }
+
   /** The message with pseudonyms; closing records stay as they are. */
   public FlowMessage hide(FlowMessage message) {
     if (!message.hasBatch()) {

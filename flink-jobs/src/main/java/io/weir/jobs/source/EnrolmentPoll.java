@@ -1,5 +1,7 @@
 package io.weir.jobs.source;
 
+import static io.weir.jobs.source.Arrivals.UNKNOWN;
+
 import io.weir.jobs.kafka.Brokers;
 import io.weir.jobs.message.Enrolment;
 import java.time.Duration;
@@ -20,6 +22,8 @@ import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.connector.datagen.source.GeneratorFunction;
+import org.apache.flink.metrics.Counter;
+import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.kafka.clients.admin.Admin;
@@ -44,6 +48,7 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   private final Pattern topics;
   private final long everyMs;
 
+  private transient Arrivals arrivals;
   private transient Thread thread;
   private transient volatile Enrolment newest;
 
@@ -79,6 +84,11 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
   @Override
   public void open(SourceReaderContext context) {
     newest = new Enrolment(0, List.of());
+    Map<String, Counter> causes = new HashMap<>();
+    MetricGroup metrics = context.metricGroup();
+    arrivals =
+        new Arrivals(
+            cause -> causes.computeIfAbsent(cause, c -> UNKNOWN.register(metrics, c)).inc());
     thread = new Thread(this::poll, "enrolment");
     thread.setDaemon(true);
     thread.setContextClassLoader(context.getUserCodeClassLoader().asClassLoader());
@@ -154,9 +164,9 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     Map<TopicPartition, ListOffsetsResultInfo> begins =
         offsets(admin, flows, OffsetSpec.earliest());
     ends.putAll(offsets(admin, counters, OffsetSpec.latest()));
-    Map<TopicPartition, ListOffsetsResultInfo> newest =
-        offsets(admin, flows, OffsetSpec.maxTimestamp());
-    newest.putAll(offsets(admin, counters, OffsetSpec.maxTimestamp()));
+    Map<TopicPartition, Long> next = new HashMap<>();
+    ends.forEach((partition, end) -> next.put(partition, end.offset()));
+    Map<TopicPartition, Long> newest = arrivals.ask(admin, next, at);
     List<Enrolment.Probe> probes = new ArrayList<>();
     flows.forEach(
         (topic, partitions) -> {
@@ -167,9 +177,9 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
                   topic.substring(TopicKind.FLOWS.prefix().length()),
                   numbers(topic, partitions, begins, ListOffsetsResultInfo::offset),
                   numbers(topic, partitions, ends, ListOffsetsResultInfo::offset),
-                  numbers(topic, partitions, newest, EnrolmentPoll::came),
+                  numbers(topic, partitions, newest, Long::longValue),
                   numbers(counted, ofCounters, ends, ListOffsetsResultInfo::offset),
-                  numbers(counted, ofCounters, newest, EnrolmentPoll::came)));
+                  numbers(counted, ofCounters, newest, Long::longValue)));
         });
     return new Enrolment(at, probes);
   }
@@ -179,16 +189,8 @@ public final class EnrolmentPoll implements GeneratorFunction<Long, Enrolment> {
     return TopicKind.COUNTERS.prefix() + flows.substring(TopicKind.FLOWS.prefix().length());
   }
 
-  /** When the newest message arrived; 0 if the partition is empty. */
-  private static long came(ListOffsetsResultInfo newest) {
-    return Math.max(0, newest.timestamp());
-  }
-
-  private static long[] numbers(
-      String topic,
-      int partitions,
-      Map<TopicPartition, ListOffsetsResultInfo> known,
-      ToLongFunction<ListOffsetsResultInfo> number) {
+  private static <T> long[] numbers(
+      String topic, int partitions, Map<TopicPartition, T> known, ToLongFunction<T> number) {
     return IntStream.range(0, partitions)
         .mapToLong(i -> number.applyAsLong(known.get(new TopicPartition(topic, i))))
         .toArray();

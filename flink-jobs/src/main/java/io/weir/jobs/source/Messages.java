@@ -17,7 +17,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** The unparsed messages of all probes' topics. */
 public final class Messages {
-  public static final List<Metric> METRICS = SkippingReader.METRICS;
+  public static final List<Metric> METRICS = List.of(SkippingReader.REFUSED, Arrivals.UNKNOWN);
 
   private Messages() {}
 

@@ -3,8 +3,10 @@ package io.weir.jobs.source;
 import io.weir.jobs.metrics.Metric;
 import io.weir.kafka.RefusedBatch;
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.regex.Matcher;
@@ -16,6 +18,7 @@ import org.apache.flink.connector.base.source.reader.splitreader.SplitsAddition;
 import org.apache.flink.connector.kafka.source.metrics.KafkaSourceReaderMetrics;
 import org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader;
 import org.apache.flink.connector.kafka.source.split.KafkaPartitionSplit;
+import org.apache.flink.metrics.Counter;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
@@ -32,20 +35,19 @@ import org.slf4j.LoggerFactory;
 final class SkippingReader extends KafkaPartitionSplitReader {
   private static final Logger LOG = LoggerFactory.getLogger(SkippingReader.class);
 
-  private static final Metric REFUSED =
+  static final Metric REFUSED =
       Metric.counter(
           "refused_batches",
           "kafka",
           "Kafka's batches that the jobs skipped instead of decompressing them, by `cause`"
               + " (scope `weir_cause`)");
 
-  static final List<Metric> METRICS = List.of(REFUSED);
-
   /** Kafka's text is the only place where it names the partition. */
   private static final Pattern PARTITION =
       Pattern.compile("Received exception when fetching the next record from (.+)-(\\d+)\\. .*");
 
   private final MetricGroup metrics;
+  private final Map<String, Counter> refusals = new HashMap<>();
 
   SkippingReader(
       Properties properties, SourceReaderContext context, KafkaSourceReaderMetrics metrics) {
@@ -69,7 +71,7 @@ final class SkippingReader extends KafkaPartitionSplitReader {
   private RecordsWithSplitIds<ConsumerRecord<byte[], byte[]>> skip(
       TopicPartition partition, RefusedBatch refused) {
     String cause = refused.why().name().toLowerCase(Locale.ROOT);
-    REFUSED.register(metrics, cause).inc();
+    refusals.computeIfAbsent(cause, c -> REFUSED.register(metrics, c)).inc();
     LOG.warn(
         "skipped {} up to offset {}: {}", partition, refused.lastOffset(), refused.getMessage());
     handleSplitsChanges(

@@ -2,7 +2,6 @@ package io.weir.jobs.window;
 
 import io.weir.jobs.message.Enrichment;
 import java.util.Arrays;
-import org.apache.datasketches.memory.XxHash;
 
 /**
  * Gives up detail if a bucket holds more flows than allowed: it keeps the largest flows by octets
@@ -12,8 +11,8 @@ import org.apache.datasketches.memory.XxHash;
  * exact.
  *
  * <p>If many flows of a host were aggregated, a sketch estimates the number of their distinct
- * destinations ({@link Sketches}; the hash is that of Apache DataSketches). A folded flow may
- * reappear and then lacks its earlier counts, each time at most those of the largest folded flow.
+ * destinations ({@link Sketches}, by {@link SecretHash}). A folded flow may reappear and then lacks
+ * its earlier counts, each time at most those of the largest folded flow.
  */
 final class Coarse {
   /**
@@ -26,7 +25,6 @@ final class Coarse {
   private final FlowTable coarse = new FlowTable();
   private final FlowTable folded = new FlowTable();
   private final long[] entry = new long[FlowTable.STRIDE];
-  private final byte[] address = new byte[16];
   private int bucket;
   private long largest;
   private long[] sketches;
@@ -245,17 +243,9 @@ final class Coarse {
         length += Sketches.STRIDE;
         rows.cells()[row] = length;
       }
-      Sketches.insert(sketches, (int) rows.cells()[row] - Sketches.STRIDE, hash(flow));
+      long hash = SecretHash.wide(flow.high(false), flow.low(false));
+      Sketches.insert(sketches, (int) rows.cells()[row] - Sketches.STRIDE, hash);
     }
     sketches = Arrays.copyOf(sketches, length);
-  }
-
-  /** xxHash64 with seed 0 of the destination as 16 octets, as flow.proto defines it. */
-  private long hash(FlowCursor flow) {
-    for (int i = 0; i < 8; i++) {
-      address[i] = (byte) (flow.high(false) >>> (56 - 8 * i));
-      address[i + 8] = (byte) (flow.low(false) >>> (56 - 8 * i));
-    }
-    return XxHash.hashByteArr(address, 0, address.length, 0);
   }
 }

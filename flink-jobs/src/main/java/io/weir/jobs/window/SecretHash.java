@@ -4,8 +4,8 @@ import java.security.SecureRandom;
 
 /**
  * Hashes of keys that senders of packets choose, keyed by numbers that each process draws at its
- * start: nobody outside can find keys that share a slot. They serve tables in memory alone, for
- * they differ from start to start.
+ * start: nobody outside can find keys that share a slot. They serve tables in memory and sketches,
+ * which may count a key again after a restart, for they differ from start to start.
  *
  * <p>Two words are multiplied after a secret number was combined with each, and the halves of the
  * product are folded into one word, as in wyhash.
@@ -22,6 +22,11 @@ final class SecretHash {
     return last(folded(high ^ SECRET[0], low ^ SECRET[1]));
   }
 
+  /** The same with 64 bits, each as random as the others: for {@link Sketches}. */
+  static long wide(long high, long low) {
+    return mixed(folded(high ^ SECRET[0], low ^ SECRET[1]));
+  }
+
   /** The hash of the key of five numbers that begins at {@code at}. */
   static int ofFive(long[] key, int at) {
     long h = folded(key[at] ^ SECRET[0], key[at + 1] ^ SECRET[1]);
@@ -30,8 +35,12 @@ final class SecretHash {
   }
 
   private static int last(long h) {
-    long end = folded(h ^ SECRET[2], ODD);
+    long end = mixed(h);
     return (int) (end ^ end >>> 32);
+  }
+
+  private static long mixed(long h) {
+    return folded(h ^ SECRET[2], ODD);
   }
 
   private static long folded(long a, long b) {

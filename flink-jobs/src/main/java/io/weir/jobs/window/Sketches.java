@@ -6,8 +6,10 @@ import java.util.Arrays;
 
 /**
  * Estimates of the number of distinct counterparts in overflow records, by host: HyperLogLog as
- * flow.proto defines it, 128 registers of 8 bits (Flajolet and others, 2007). Rows of {@link
- * #STRIDE} numbers: the host's address, the protocol, then the registers.
+ * flow.proto defines it, 128 registers of 8 bits (Flajolet and others, 2007). Each agent and each
+ * process of the jobs hashes with a key of its own: after a merge of sketches by different keys, a
+ * counterpart that both saw counts twice. Rows of {@link #STRIDE} numbers: the host's address, the
+ * protocol, then the registers.
  */
 public final class Sketches {
   static final int REGISTERS = 128;

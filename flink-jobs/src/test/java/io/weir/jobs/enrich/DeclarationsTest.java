@@ -80,7 +80,7 @@ class DeclarationsTest {
     Probe probe =
         Probe.newBuilder().setMajor(1).setName("alpha").setSite("oslo").setRank(3).build();
     declarations.apply("weir.probes", "alpha", probe.toByteArray());
-    assertEquals(new Known.Probe("oslo", 3, false), declarations.probes().get("alpha"));
+    assertEquals(new Known.Probe("oslo", 3, false, false), declarations.probes().get("alpha"));
     declarations.apply("weir.probes", "alpha", null);
     assertTrue(declarations.probes().isEmpty());
   }
