@@ -728,7 +728,7 @@ class World:
     def settings(self, user: str, **params: Any) -> dict[str, str]:
         """The settings of a user's connection that differ from the engine's; without those that each request has of its own."""
         answer = self.server.ask(
-            "SELECT name, value FROM system.settings WHERE changed AND name != 'log_comment' FORMAT JSONCompactEachRow",
+            "SELECT name, value FROM system.settings WHERE changed AND name NOT IN ('log_comment', 'max_memory_usage') FORMAT JSONCompactEachRow",
             user=user,
             **params,
         )

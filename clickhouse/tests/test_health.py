@@ -50,7 +50,7 @@ def test_weekends_have_a_baseline_of_their_own(server: Server, weir: str) -> Non
     assert rows == "false\t12\t5\t1\ntrue\t12\t2\t100"
 
 
-def _alert(server: Server, weir: str, name: str, opened: str, **changes: object) -> None:
+def _alert(server: Server, weir: str, name: str, opened: str, table: str = "alerts", **changes: object) -> None:
     row: dict[str, object] = {
         "ts": f"'{opened}'",
         "id": f"'{name}'",
@@ -63,7 +63,15 @@ def _alert(server: Server, weir: str, name: str, opened: str, **changes: object)
         "values": "map('silent_ms', 60000)",
         "version": 1,
     } | changes
-    server.sql(f"INSERT INTO {weir}.alerts ({', '.join(row)}) VALUES ({', '.join(str(v) for v in row.values())})")
+    server.sql(f"INSERT INTO {weir}.{table} ({', '.join(row)}) VALUES ({', '.join(str(v) for v in row.values())})")
+
+
+def test_an_alert_says_whether_the_jobs_or_an_agent_raised_it(server: Server, weir: str) -> None:
+    opened = "2026-11-20 10:00:00"
+    _alert(server, weir, "a", opened, reason="'checkpoints_failing'")
+    _alert(server, weir, "p:a", opened, "agent_alerts", reason="'checkpoints_failing'")
+    rows = server.sql(f"SELECT id, origin FROM {weir}.v_alerts WHERE reason = 'checkpoints_failing' ORDER BY id")
+    assert rows == "a\tjobs\np:a\tagent"
 
 
 def test_open_alerts_come_first_and_the_newest_version_holds(server: Server, weir: str) -> None:

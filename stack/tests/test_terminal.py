@@ -22,9 +22,11 @@ def test_an_alert_is_shown_as_it_is(text: str) -> None:
         "reason": "r",
         "probe": "p",
         "subject": text,
+        "origin": "agent",
     }
     shown = io.StringIO()
     alerts.show(Console(file=shown, width=200), [row | {"text": text}])
+    assert "(says its agent)" in shown.getvalue()
     assert text.replace("\x1b", "?").replace("\x07", "?").replace("\x9b", "?") in shown.getvalue()
     assert not set(shown.getvalue()) & set("\x1b\x07\x9b")
     assert "\x1b" not in escaped(text)

@@ -12,7 +12,7 @@ from weir.ledger import interval
 from weir.terminal import escaped
 
 _FIELDS = """
-    id, open, toString(severity) AS severity, reason, probe, subject,
+    id, open, origin, toString(severity) AS severity, reason, probe, subject,
     formatDateTime(opened_at, '%Y-%m-%dT%H:%i:%SZ') AS opened,
     if(open, '', formatDateTime(assumeNotNull(closed_at), '%Y-%m-%dT%H:%i:%SZ')) AS closed,
     lasted_s, text, values, version
@@ -70,7 +70,8 @@ def show(console: Console, rows: list[dict[str, Any]]) -> None:
         lasts = f"{minutes:,}m{seconds:02}s" + ("" if row["open"] else ", over")
         style = styles.get(row["severity"], "") if row["open"] else "dim"
         where = f"{row['probe']} {row['subject']}".strip()
+        said = f"{row['text']} (says its agent)" if row["origin"] == "agent" else row["text"]
         table.add_row(
-            row["severity"], row["opened"], lasts, row["reason"], escaped(where), escaped(row["text"]), style=style
+            row["severity"], row["opened"], lasts, escaped(row["reason"]), escaped(where), escaped(said), style=style
         )
     console.print(table)

@@ -380,7 +380,7 @@ fn a_hangup_changes_the_list_of_exporters_and_ends_nothing() {
     collector.counts(
         "weir_probe_exporter_refused_total{exporter=\"\",protocol=\"unknown\",cause=\"exporter_not_allowed\"} 1",
     );
-    std::fs::write(&config, "[collect]\nexporters = [\"127.0.0.3\"]\n").unwrap();
+    std::fs::write(&config, "[collect]\nexporters = [\"127.0.0.3/33\"]\n").unwrap();
     hang_up();
     collector.until("the list of exporters is unchanged");
     UdpSocket::bind("127.0.0.3:0").unwrap().send_to(&v5(1, 0), &to).unwrap();

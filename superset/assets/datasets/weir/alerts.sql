@@ -5,7 +5,7 @@ WITH found AS
     SELECT
         if(a.open, {{ last_second(to_dttm) }}, toDateTime(a.opened_at, 'UTC')) AS ts,
         a.probe AS probe, if(a.open, 'open', 'ended') AS state, toString(a.severity) AS severity, a.reason AS reason, a.subject AS subject,
-        formatDateTime(a.opened_at, '%Y-%m-%d %H:%i:%S', 'UTC') AS opened, a.lasted_s AS lasted_s, a.text AS message
+        formatDateTime(a.opened_at, '%Y-%m-%d %H:%i:%S', 'UTC') AS opened, a.lasted_s AS lasted_s, concat(a.text, if(a.origin = 'agent', ' (says its agent)', '')) AS message
     FROM v_alerts AS a
     WHERE a.open OR ({{ within('a.opened_at', from_dttm, to_dttm) }})
 )

@@ -18,7 +18,7 @@ found AS
       AND {{ within('r.ts', from_dttm, to_dttm) }}
     HAVING count() > 0
     UNION ALL
-    SELECT toDateTime(a.opened_at, 'UTC'), 'alert', toString(a.reason), a.text, toUInt64(a.open), 1
+    SELECT toDateTime(a.opened_at, 'UTC'), 'alert', toString(a.reason), concat(a.text, if(a.origin = 'agent', ' (says its agent)', '')), toUInt64(a.open), 1
     FROM v_alerts AS a
     WHERE a.subject = asked AND (a.open OR a.opened_at >= toDateTime({{ since(from_dttm) }}, 'UTC'))
 )
