@@ -45,6 +45,7 @@ USERS = {"fjord": 4, "other": 4, "third": 2, NETS: 4, "analyst": 3, "dashboard":
 KEPT = Path(__file__).with_name("statements.jsonl")
 #: The message of a condition that is true of other customers' rows alone.
 LEAK = "LEAKZQ"
+_LEAKED = "a condition was computed on another customer's row, or on an address"
 _IN_FILES = "CANARY-IN-A-FILE-ZQ"
 _TYPES = [
     "UInt8",
@@ -677,7 +678,14 @@ class World:
             return f"no answer: {type(error).__name__} {error}"
         with self.lock:
             self.codes[answer.code if answer.status >= 400 else 0] += 1
-        return self._broken(user, answer)
+        broken = self._broken(user, answer)
+        if broken == _LEAKED:
+            # The engine may compute throwIf() in the branch of an if() that is not taken: then it throws whatever the rows hold.
+            for number in self.words.hashes[user]:
+                body = body.replace(number, str(int(number) ^ 1))
+            control = self._broken(user, self.server.ask(body.encode("utf-8", "replace"), user=user, **asked))
+            broken = "" if control == _LEAKED else broken
+        return broken
 
     def _broken(self, user: str, answer: Answer) -> str:
         body = answer.body
@@ -687,7 +695,7 @@ class World:
             if canary in body:
                 return f"another customer's canary is in the answer: {canary!r}"
         if user in self.words.hashes and body.startswith(f"Code: 395. DB::Exception: {LEAK}".encode()):
-            return "a condition was computed on another customer's row, or on an address"
+            return _LEAKED
         if answer.status >= 500 and not answer.code:
             return f"HTTP {answer.status} without an error of ClickHouse"
         return ""

@@ -247,6 +247,23 @@ def test_conditions_are_not_computed_on_hidden_rows(server: Server, sql: str) ->
         assert server.ask(sql, user="other").status >= 400, "the condition tells nothing, even where it may"
 
 
+#: Views with rows that a customer's user may see, and a column in which those of others have another's name.
+_NAMED = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
+
+
+@pytest.mark.parametrize("view", _NAMED)
+@pytest.mark.parametrize(
+    "form", ["SELECT count() FROM {} WHERE {} = 0", "SELECT 1 FROM {} WHERE {} = 0 ORDER BY 1 SETTINGS join_use_nulls = 1"]
+)
+def test_a_customers_name_is_compared_in_its_own_rows_alone(server: Server, view: str, form: str) -> None:
+    for column in _NAMED[view]:
+        # A flow between two customers is a row of both.
+        other = f"{column} LIKE 'Other%'" + (
+            "" if len(_NAMED[view]) == 1 else " AND src_customer != 'Fjord Power' AND dst_customer != 'Fjord Power'"
+        )
+        server.sql(form.format(view, f"throwIf({other})"), user="fjord")
+
+
 #: System tables that a customer's user reads: they show nothing of other users. Review a new one, then add it here
 #: or to HIDDEN_SYSTEM_TABLES.
 OPEN = set(

@@ -22,30 +22,31 @@ SELECT
     c.days AS days, newest AS last_day, c.scope AS scope, c.probe AS probe, c.customer_id AS customer_id, c.customer AS customer,
     c.dimension AS dimension, c.direction AS direction, c.number AS number, c.name AS name,
     c.application_id AS application_id, c.application AS application, c.remainder AS remainder,
-    k.known AS days_known, k.known_before AS previous_days_known,
+    c.known AS days_known, c.known_before AS previous_days_known,
     c.octets AS octets, c.octets_before AS previous_octets, c.packets AS packets, c.packets_before AS previous_packets,
     c.flows AS flows, c.flows_before AS previous_flows,
-    if(c.octets_before = 0 OR k.known != k.known_before, NULL, c.octets / c.octets_before) AS octets_ratio
+    if(c.octets_before = 0 OR c.known != c.known_before, NULL, c.octets / c.octets_before) AS octets_ratio
 FROM
 (
-    SELECT
-        p.days AS days, toString(m.scope) AS scope, toString(m.probe) AS probe, m.customer_id AS customer_id, m.customer AS customer,
-        m.dimension AS dimension, m.direction AS direction, m.number AS number, m.name AS name,
-        m.application_id AS application_id, m.application AS application, m.remainder AS remainder,
-        sumIf(m.octets, m.day > newest - p.days) AS octets, sumIf(m.octets, m.day <= newest - p.days) AS octets_before,
-        sumIf(m.packets, m.day > newest - p.days) AS packets, sumIf(m.packets, m.day <= newest - p.days) AS packets_before,
-        sumIf(m.flows, m.day > newest - p.days) AS flows, sumIf(m.flows, m.day <= newest - p.days) AS flows_before
-    FROM v_mixes_daily AS m
-    INCLUDE periods
-    GROUP BY days, scope, probe, customer_id, customer, dimension, direction, number, name, application_id, application, remainder
+    -- No join, through which a customer's own conditions would be computed on rows that its row policy hides.
+    SELECT *, max(own_known) OVER whole AS known, max(own_known_before) OVER whole AS known_before
+    FROM
+    (
+        SELECT
+            period AS days, toString(m.scope) AS scope, toString(m.probe) AS probe, m.customer_id AS customer_id, m.customer AS customer,
+            m.dimension AS dimension, m.direction AS direction, m.number AS number, m.name AS name,
+            m.application_id AS application_id, m.application AS application, m.remainder AS remainder,
+            sumIf(m.octets, m.day > newest - period) AS octets, sumIf(m.octets, m.day <= newest - period) AS octets_before,
+            sumIf(m.packets, m.day > newest - period) AS packets, sumIf(m.packets, m.day <= newest - period) AS packets_before,
+            sumIf(m.flows, m.day > newest - period) AS flows, sumIf(m.flows, m.day <= newest - period) AS flows_before,
+            uniqExactIf(m.day, m.dimension = 'total' AND m.day > newest - period) AS own_known,
+            uniqExactIf(m.day, m.dimension = 'total' AND m.day <= newest - period) AS own_known_before
+        FROM v_mixes_daily AS m
+        ARRAY JOIN [1, 7, 28]::Array(UInt8) AS period
+        WHERE m.day > newest - 56 AND m.day <= newest
+          AND if(period = 1, m.day IN (newest, newest - 7), m.day > newest - 2 * period)
+        GROUP BY days, scope, probe, customer_id, customer, dimension, direction, number, name, application_id, application, remainder
+    )
+    WINDOW whole AS (PARTITION BY days, scope, probe, customer_id)
 ) AS c
-INNER JOIN
-(
-    SELECT
-        p.days AS days, toString(m.scope) AS scope, toString(m.probe) AS probe, m.customer AS customer_id,
-        uniqExactIf(m.day, m.day > newest - p.days) AS known, uniqExactIf(m.day, m.day <= newest - p.days) AS known_before
-    FROM (SELECT * FROM mixes_daily WHERE dimension = 'total') AS m
-    INCLUDE periods
-    GROUP BY days, scope, probe, customer_id
-) AS k ON k.days = c.days AND k.scope = c.scope AND k.probe = c.probe AND k.customer_id = c.customer_id
 COMMENT 'The newest day, week and four weeks beside those before: WHERE days = 7 AND scope = ''all'' AND dimension = ''application''. Whole days only';
