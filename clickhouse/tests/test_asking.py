@@ -213,12 +213,15 @@ def test_readers_meet_the_refusal(filled: Server) -> None:
 
 
 @pytest.mark.parametrize("view", ["v_sites", "v_first_seen", "v_compared"])
-def test_new_views_are_for_customers_and_networks_too(filled: Server, view: str) -> None:
+def test_new_views_are_for_networks_too_and_sites_for_customers(filled: Server, view: str) -> None:
     rows = int(filled.sql(f"SELECT count() FROM weir.{view}"))
     assert filled.sql(f"SELECT count() FROM {view}", user="nets", database="weir_networks") == str(rows)
-    assert 0 < int(filled.sql(f"SELECT count() FROM weir.{view}", user="fjord")) <= rows
-    named = "src_customer" if view == "v_sites" else "customer"
-    assert filled.sql(f"SELECT DISTINCT {named} FROM weir.{view}", user="fjord") == "Fjord Power"
+    if view == "v_sites":
+        assert 0 < int(filled.sql(f"SELECT count() FROM weir.{view}", user="fjord")) <= rows
+        assert filled.sql(f"SELECT DISTINCT src_customer FROM weir.{view}", user="fjord") == "Fjord Power"
+    else:
+        # The engine computes a customer's own conditions on all rows of a view that adds up, which tells of others.
+        assert filled.ask(f"SELECT count() FROM weir.{view}", user="fjord").code == 497
 
 
 def test_a_kind_reads_its_own_table_only(filled: Server) -> None:

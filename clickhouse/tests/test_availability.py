@@ -48,7 +48,7 @@ def test_all_that_readers_ask_at_once_leaves_memory_for_inserts(besieged: Server
     readers = [threading.Thread(target=greedy, args=(user,)) for user in ("fjord", "analyst", "dashboard") for _ in range(4)]
     for thread in readers:
         thread.start()
-    # 320 MB of 1 GiB each, in one block.
+    # 80 MB and more of 1 GiB each, in one block.
     rows = "INSERT INTO weir.t SELECT number FROM numbers(20000000) SETTINGS max_threads = 1"
     answers = [
         besieged.ask(rows, user="admin", max_insert_block_size=20000000, min_insert_block_size_rows=20000000) for _ in range(12)

@@ -30,9 +30,7 @@ _HOURLY = {
 #: The views that customers may read. A row is theirs by columns that name a customer, never by another.
 _CUSTOMERS = [
     "weir.hosts",
-    "weir.v_compared",
     "weir.v_customers",
-    "weir.v_first_seen",
     "weir.v_flows",
     "weir.v_hourly",
     "weir.v_indicators",

@@ -28,7 +28,6 @@ SELECT
     if(c.octets_before = 0 OR c.known != c.known_before, NULL, c.octets / c.octets_before) AS octets_ratio
 FROM
 (
-    -- No join, through which a customer's own conditions would be computed on rows that its row policy hides.
     SELECT *, max(own_known) OVER whole AS known, max(own_known_before) OVER whole AS known_before
     FROM
     (
