@@ -220,7 +220,7 @@ def test_new_views_are_for_networks_too_and_sites_for_customers(filled: Server, 
         assert 0 < int(filled.sql(f"SELECT count() FROM weir.{view}", user="fjord")) <= rows
         assert filled.sql(f"SELECT DISTINCT src_customer FROM weir.{view}", user="fjord") == "Fjord Power"
     else:
-        # The engine computes a customer's own conditions on all rows of a view that adds up, which tells of others.
+        # These views add up the rows of all customers, and the engine may evaluate a customer's conditions before the row policy.
         assert filled.ask(f"SELECT count() FROM weir.{view}", user="fjord").code == 497
 
 

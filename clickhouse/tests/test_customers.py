@@ -95,8 +95,8 @@ def test_every_view_that_names_customers_is_listed() -> None:
         name = "weir." + statement.split()[4].split("(")[0]
         head = statement.split("\nAS ")[0]
         named = [line.split()[0] for line in head.splitlines() if " String COMMENT" in line and "customer" in line.split()[0]]
-        # Raw records with all that probes said of them are for investigators; customers have no grant on these. Nor have they on
-        # views that add up, where the engine computes a customer's own conditions on the rows of others, too.
+        # Raw records with all that probes said of them are for investigators; customers have no grant on these. The last two add
+        # up the rows of all customers, and the engine may evaluate a customer's conditions there before the row policy.
         closed = ("weir.v_records", "weir.v_observations", "weir.connections", "weir.v_compared", "weir.v_first_seen")
         if named and name not in closed:
             assert set(listed.get(name, ())) == set(named), name
@@ -249,7 +249,7 @@ def test_conditions_are_not_computed_on_hidden_rows(server: Server, sql: str) ->
         assert server.ask(sql, user="other").status >= 400, "the condition tells nothing, even where it may"
 
 
-#: Views with rows that a customer's user may see, and a column in which those of others have another's name.
+#: The views that customers may read, and the columns of each that name the owner of a row.
 _NAMED = yaml.safe_load((FOLDER / "access.yaml").read_text())["roles"]["customer"]["rows"]
 
 

@@ -4,8 +4,8 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::LazyLock;
 
-/// SipHash with a key that this process draws and tells nobody. Whoever chooses addresses can neither spoil a count nor
-/// have many counted as few, and whoever has the records cannot try whether an address is among those counted.
+/// SipHash with a key that this process draws and tells nobody: a sender who chooses addresses cannot make many count as
+/// few, nor few as many, and a reader of the records cannot test whether an address was counted.
 static KEYED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Registers, one octet each.

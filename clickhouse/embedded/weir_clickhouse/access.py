@@ -45,17 +45,14 @@ AT_ONCE = "max_concurrent_queries_for_user"
 #: Settings by which a statement learns how many rows it would read.
 _TELLS = frozenset(["max_rows_to_read", "max_bytes_to_read", "read_overflow_mode", "output_format_write_statistics"])
 
-#: Settings of users who may see only some rows. A row policy is a filter; the first two keep a reader's own conditions
-#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides. The last one, here and
-#: below, keeps the number of rows that were read out of the answers.
-_FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0, "output_format_write_statistics": 0}
+#: Settings of users who may see only some rows. A row policy is a filter; these two keep a reader's own conditions
+#: from being computed before it, where throwIf() and the like would reveal rows that the policy hides.
+_FILTER_FIRST = {"query_plan_merge_filters": 0, "allow_reorder_prewhere_conditions": 0}
 #: Settings of users who see networks alone: without them the engine leaves out the shuffle of a view that a reader sorts or
 #: groups, and equal rows would come in the order of their addresses.
-_SHUFFLED = {
-    "query_plan_remove_redundant_sorting": 0,
-    "optimize_duplicate_order_by_and_distinct": 0,
-    "output_format_write_statistics": 0,
-}
+_SHUFFLED = {"query_plan_remove_redundant_sorting": 0, "optimize_duplicate_order_by_and_distinct": 0}
+#: Settings of both: answers do not tell how many rows the engine read for them.
+_UNTOLD = {"output_format_write_statistics": 0}
 
 #: System tables that show other users' queries, or data from rows that a reader may not see. In a clickhouse-server
 #: they need a grant; the embedded engine has one user, to whom they are open, so they have no rows for readers.
@@ -161,7 +158,7 @@ class Role:
     @property
     def fixed(self) -> Mapping[str, int]:
         """Settings that nobody may change."""
-        return _FILTER_FIRST if self.rows else _SHUFFLED if self.masked else {}
+        return {**(_FILTER_FIRST if self.rows else _SHUFFLED), **_UNTOLD} if self.hides else {}
 
     @property
     def hides(self) -> bool:

@@ -96,7 +96,8 @@ class Directory:
         self._password = Path(settings["bind_password_file"]).read_text().strip()
 
     def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str], str]:
-        """The name and the groups of whoever has this name and password, and no subject. Raises RefusedError, or what the library raises."""
+        """The name and groups of the person with this name and password, and an empty subject. Raises RefusedError, or the
+        library's own errors."""
         import ldap
         import ldap.filter
 
@@ -155,8 +156,8 @@ class Provider:
         self._lock = threading.Lock()
 
     def checked(self, asked: Mapping[str, str]) -> tuple[str, list[str], str]:
-        """The name, the groups and the subject that a token names: one that the provider made for Weir, not long ago. Raises RefusedError,
-        or what keeps the provider's keys away."""
+        """The name, the groups and the subject that a token names: one that the provider made for Weir, not long ago. Raises
+        RefusedError, or what keeps the provider's keys away."""
         import jwt
 
         from .shared import weir_groups

@@ -88,8 +88,9 @@ class Request:
     """The context of a query: user, database, settings and parameters.
 
     comment: its log_comment in the query log. expressions: whether the values of an INSERT may be expressions. spent:
-    receives its cost. tables: its external data; made: those that exist. share: octets of memory that a reader's may take; again: it
-    runs once more, with a larger share, if it needs more than that. tag: unique and secret; it ends log_comment and identifies the query to stop it.
+    receives its cost. tables: its external data; made: those that exist. share: octets of memory that a reader's query may take;
+    again: it runs once more, with a larger share, if it needs more than that. tag: unique and secret; it ends log_comment and
+    identifies the query to stop it.
     """
 
     role: Role

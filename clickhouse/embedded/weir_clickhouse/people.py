@@ -52,8 +52,11 @@ class _BusyError(_DownError):
 
 
 class People:
-    """Everybody who may log in. counts: file of the lockout; who belongs to a name is in another beside it. sign_on: the key of weir.yaml; door: sockets of door.py.
-    proxy_key: by which a reverse proxy proves itself; '' if there is none."""
+    """Everybody who may log in.
+
+    counts: file of the lockout; a file beside it has the owner of each name (`Subjects`). sign_on: the key of weir.yaml; door:
+    sockets of door.py. proxy_key: by which a reverse proxy proves itself; '' if there is none.
+    """
 
     def __init__(
         self,

@@ -249,25 +249,24 @@ class Query:
         if not request.role.readonly:
             return self._attempt(statement, data, request, session)
         memory = self._front.memory
-        customer = bool(request.role.rows)
         # One customer must leave others theirs.
-        larger = (memory.most // 4, memory.most // 2 if customer else memory.most)
+        alone, most = (user.name, memory.most // 2) if request.role.rows else ("", memory.most)
         with memory.small() as share, suppress(_TooSmall):
             return self._try(statement, data, replace(request, share=share, again=True), session)
-        for share in larger:
-            again = share < larger[-1]
-            with memory.large(share, user.name if customer else ""), suppress(_TooSmall):
-                return self._try(statement, data, replace(request, share=share, again=again, made=[]), session)
-        raise AssertionError
+        share = memory.most // 4
+        with memory.large(share, alone), suppress(_TooSmall):
+            return self._try(statement, data, replace(request, share=share, again=True, made=[]), session)
+        with memory.large(most, alone):
+            return self._attempt(statement, data, replace(request, share=most, made=[]), session)
 
     def _try(self, statement: Statement, data: Iterator[bytes], request: Request, session: Session) -> str:
-        """Run a reader's statement within its share of the memory. Raises _TooSmall if it may run again with a larger one."""
+        """Run a reader's statement within its share of the memory. Raises _TooSmall if it must run again with a larger one."""
         try:
             return self._attempt(statement, data, request, session)
         except ExternalTooLarge:
             raise
         except ServerError as error:
-            if request.again and error.code == OUT_OF_MEMORY and not self._gateway.req.sent_headers:
+            if error.code == OUT_OF_MEMORY and not self._gateway.req.sent_headers:
                 raise _TooSmall from None
             raise
 

@@ -71,8 +71,6 @@ def add(
     if interval not in (1, 2, 5, 10, 15, 30):
         raise WeirError(f"an interval of {interval} s does not divide every window", hint="use 1, 2, 5, 10, 15 or 30")
     with _alone(stack):
-        if credentials.manages(stack):
-            credentials.check_not_revoked(stack, name)
         fresh = credentials.manages(stack) and not credentials.has(stack, name)
         with _handed_over(bundle if fresh else None) as out:
             made = enrol(stack, name, workers, interval, site, rank, one_way, pseudonyms)
