@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -45,8 +46,10 @@ def test_every_table_knows_repeats(server: Server, weir: str) -> None:
     assert rows == ""
 
 
-def test_views_fill_the_tables_that_have_their_names_now(server: Server, database: str) -> None:
+def test_views_fill_the_tables_that_have_their_names_now(own_server: Callable[..., Server]) -> None:
     """A migration that copies a table, and a restore, exchange tables below the views that fill others from them."""
+    # A server of the test's own: each migration of a database moves ntopng.flows, of which a server has one.
+    server, database = own_server(), "weir"
     migrate(server, database)
     server.sql(f"INSERT INTO {database}.flows (ts, probe, fwd_packets) VALUES ('{TS}', 'p', 5)")
     server.sql("CREATE TABLE flows_anew AS flows ENGINE = MergeTree PRIMARY KEY probe ORDER BY (probe, ts)", database=database)
