@@ -171,6 +171,14 @@ def _sources(path: Path) -> tuple[dict[str, Any], str | None]:
     )
 
 
+def _metric(metric: dict[str, Any]) -> dict[str, Any]:
+    """A metric that is NULL where there are no rows: a sum of nothing is not known to be 0. With `none_is_zero: true` it is."""
+    known = metric.get("none_is_zero", False)
+    plain = metric["expression"]
+    described = {name: value for name, value in metric.items() if name != "none_is_zero"}
+    return {"extra": None, **described, "expression": plain if known else f"if(count() = 0, NULL, {plain})"}
+
+
 def _dataset(path: Path) -> dict[str, Any]:
     dataset, sql = _sources(path)
     columns = [
@@ -197,7 +205,7 @@ def _dataset(path: Path) -> dict[str, Any]:
     return {
         **dataset,
         "columns": columns,
-        "metrics": [{"extra": None, **metric} for metric in dataset["metrics"]],
+        "metrics": [_metric(metric) for metric in dataset["metrics"]],
         "sql": sql,
         "schema": "weir",
         "main_dttm_col": "time" if timed else None,

@@ -1,4 +1,6 @@
-"""What Superset's pages lack for some of their readers: a language, names of what has none, and room on a narrow screen."""
+"""What Superset's pages lack for some of their readers: a language, names of what has none, room on a narrow screen, and the next step
+where there is nothing to show yet.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ import re
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import weir_first_steps
 
 #: `tail_js_custom_extra.html`, which Superset includes in every page, replaces Superset's empty one.
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -21,30 +25,39 @@ _CARD_HEIGHT = 18
 
 
 def attach(app: Any) -> None:
-    """Give the pages a language, our script, and on a narrow screen one column."""
-    from flask import g, request
+    """Give the pages a language, our script, the next step, and on a narrow screen one column."""
+    from flask import request
     from flask_babel import get_locale
     from jinja2 import ChoiceLoader, FileSystemLoader
+    from superset.extensions import security_manager
     from superset.views import api
+
+    known = weir_first_steps.Known()
 
     # The filter asks what its words mean; charts read "Last day" as the 24 hours before now, and so must this answer.
     api.get_since_until = partial(api.get_since_until, relative_start="now", relative_end="now")
 
     app.jinja_env.loader = ChoiceLoader([FileSystemLoader(TEMPLATES), app.jinja_env.loader])
 
-    def narrow() -> bool:
-        # Who may change a page gets it as it is: saving it would keep the one column.
-        visitor = getattr(getattr(g, "user", None), "is_anonymous", True)
-        return visitor and request.method == "GET" and request.cookies.get(COOKIE) == "narrow"
+    def reads(response: Any) -> bool:
+        # Who may change a page gets it as it is: saving it would keep what is added here.
+        asked = request.method == "GET" and _DASHBOARD.fullmatch(request.path)
+        found = response.status_code == 200 and response.is_json
+        return bool(asked and found and not security_manager.can_access("can_write", "Dashboard"))
 
     @app.after_request  # type: ignore[untyped-decorator]
     def complete(response: Any) -> Any:
         if response.mimetype == "text/html" and not response.is_streamed:
             response.set_data(with_language(response.get_data(as_text=True), str(get_locale() or "en")))
-        elif narrow() and response.status_code == 200 and response.is_json and _DASHBOARD.fullmatch(request.path):
+        elif reads(response):
             body = response.get_json()
             layout = json.loads(body["result"]["position_json"] or "{}")
-            body["result"]["position_json"] = json.dumps(one_column(layout))
+            held = known.held()
+            if held and (text := weir_first_steps.next_step(held, body["result"]["slug"])):
+                layout = weir_first_steps.above(layout, text)
+            if request.cookies.get(COOKIE) == "narrow":
+                layout = one_column(layout)
+            body["result"]["position_json"] = json.dumps(layout)
             response.set_data(json.dumps(body))
         return response
 

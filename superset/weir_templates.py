@@ -123,6 +123,31 @@ def host_link(host: str) -> str:
     return f"concat('<a href=\"{before}', {value}, '{between}', {value}, '{after}\">', {host}, '</a>')"
 
 
+#: The lists of flows, as a person chooses them; the lists are those of `v_top_flows`. The first is shown if none is chosen.
+FLOW_LISTS = {
+    "All, by bytes": "ip_octets",
+    "All, by packets": "ip_packets",
+    "TCP, by bytes": "tcp_octets",
+    "TCP, by packets": "tcp_packets",
+    "UDP, by bytes": "udp_octets",
+    "UDP, by packets": "udp_packets",
+    "ICMP, by bytes": "icmp_octets",
+    "ICMP, by packets": "icmp_packets",
+}
+
+
+def flow_list(filter_values: Callable[..., list[Any]]) -> tuple[str, str]:
+    """SQL for the name of the chosen list of flows in `v_top_flows`, and for the words that it is chosen by."""
+    first = next(iter(FLOW_LISTS))
+    words = next((one for one in filter_values("flow_list") if one in FLOW_LISTS), first)
+    return f"'{FLOW_LISTS[words]}'", f"'{words}'"
+
+
+def flow_lists() -> str:
+    """SQL for the words by which lists of flows are chosen."""
+    return str(list(FLOW_LISTS))
+
+
 #: What each list of hosts finds, in words; the lists are those of `v_top_indicators`.
 FINDINGS = {
     "syn_senders": "sends many SYNs",
@@ -157,6 +182,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "counter_window": counter_window,
     "counting": counting,
     "finding": finding,
+    "flow_list": flow_list,
+    "flow_lists": flow_lists,
     "host_link": host_link,
     "host_lists": host_lists,
     "is_long": is_long,

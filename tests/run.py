@@ -54,6 +54,9 @@ MAY_LACK = re.compile(r"\.\./shared|kernel module|libpfring|a measurement")
 NOT_BUILT = re.compile(r"older than its sources: make build")
 #: The reason for tests that cargo's harness ignored: its totals give none.
 NO_REASON = "ignored by cargo without a reason"
+#: The tests end to end, in four processes. Those with the mark `long` repeat a promise on whole captures, or after a kill at every
+#: point, or need a stack as no other test does: `make test-long` runs them.
+END_TO_END = "-v -n 4 --dist loadfile --no-loadscope-reorder e2e"
 #: A file system in memory, on which the tests' servers create and delete files at less cost.
 MEMORY = Path("/dev/shm")
 #: Octets that must be free there, several times what the tests hold at once.
@@ -67,7 +70,8 @@ class Part:
     """Commands that run one after another.
 
     select: options that take the place of `{only}` in a command, to run only tests whose name contains `{}`. A command
-    without `{only}` has no tests to select from, and is left out if tests are selected.
+    without `{only}` has no tests to select from, and is left out if tests are selected. usual: those options if no name is given.
+    later: the number of tests that these leave to `make test-long`.
     """
 
     name: str
@@ -75,18 +79,20 @@ class Part:
     commands: list[str]
     select: str = ""
     nice: int = 0
+    usual: str = ""
     logs: Path = LOGS
     began: float = 0.0
     seconds: float = 0.0
     #: None until all its commands have ended and its tests are counted.
     status: int | None = None
     ran: int = 0
+    later: int = 0
     skipped: collections.Counter[str] = field(default_factory=collections.Counter)
 
     def selected(self, only: str | None) -> list[str]:
         """The commands that run everything, or only tests whose name contains `only`."""
         if only is None:
-            return [command.replace(" {only}", "") for command in self.commands]
+            return [command.replace("{only}", self.usual).rstrip() for command in self.commands]
         options = self.select.replace("{}", shlex.quote(only))
         return [command.replace("{only}", options) for command in self.commands if "{only}" in command]
 
@@ -183,7 +189,13 @@ def parts(what: str) -> list[Part]:
     if what == "long":
         seeded = ["e2e/test_backup.py", "e2e/test_counted_once.py", "e2e/test_late_records.py"]
         return [
-            Part("kills", "tests", [f"WEIR_KILLS=20 {pytest('kills', stack, 'e2e/test_faults.py')}"], by_pytest),
+            Part(
+                "e2e-long",
+                "tests",
+                [f"WEIR_KILLS=20 {pytest('e2e-long', stack, END_TO_END)}"],
+                by_pytest,
+                usual="-m long",
+            ),
             Part("seeds", "tests", [f"WEIR_SEEDS=100 {pytest('seeds', stack, ' '.join(seeded))}"], by_pytest),
             Part("jobs", ".", ["make simulate SEEDS=20000"], nice=5),
             Part("restarts", "flink-jobs", ["mvn -q -B test -Dtest=JobTraceTest -Dweir.restarts=1000"], nice=5),
@@ -200,7 +212,7 @@ def parts(what: str) -> list[Part]:
             Part("reproducible", ".", ["make check-reproducible"]),
         ]
     return [
-        Part("e2e", "tests", [pytest("e2e", stack, "-v -n 4 --dist loadfile --no-loadscope-reorder e2e")], by_pytest),
+        Part("e2e", "tests", [pytest("e2e", stack, END_TO_END)], by_pytest, usual="-m 'not long'"),
         Part("superset", ".", [pytest("superset", stack, "superset/tests")], by_pytest),
         Part("capture", "capture", [cargo("test --locked --quiet {only}")], by_cargo, nice=5),
         Part(
@@ -311,6 +323,8 @@ class Lanes:
         self.running.pop(part.name, None)
         part.seconds = time.time() - part.began
         part.ran, part.skipped = counted(part)
+        left = re.findall(r"(\d+) deselected", part.log.read_text(errors="replace"))
+        part.later = int(left[-1]) if left and part.usual.startswith("-m 'not ") and self.only is None else 0
         if part.select and not ended and not part.ran and not self.only:
             ended = NONE_RAN
             with part.log.open("a") as log:
@@ -480,7 +494,8 @@ def main() -> int:
     took = time.monotonic() - began
     times = ", ".join(f"{part.name} {part.seconds:.0f} s" for part in todo)
     ran, left = sum(part.ran for part in todo), sum(part.skipped.total() for part in todo)
-    say(f"{ran} tests ran, {left} were skipped; {times}")
+    later = sum(part.later for part in todo)
+    say(f"{ran} tests ran, {left} were skipped{f', {later} are for make test-long' if later else ''}; {times}")
     if failed:
         say(f"FAILED after {took:.0f} s: {', '.join(failed)}; whole outputs are in {logs}")
         return 1

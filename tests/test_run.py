@@ -99,6 +99,19 @@ def test_only_a_check_may_skip_programs_that_are_not_built(
     assert "(it should have run)" in capfd.readouterr().out
 
 
+def test_what_is_left_to_the_long_tests_is_said(
+    runner: Runner, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    content = "import pytest\ndef test_runs(): pass\n@pytest.mark.long\ndef test_lasts(): pass\n"
+    part = by_pytest(tmp_path, content)
+    part.usual = "-m 'not long'"
+    assert runner([part]) == 0
+    assert "1 tests ran, 0 were skipped, 1 are for make test-long;" in capfd.readouterr().out
+    # A test that is asked for by name runs.
+    assert runner([part], "--only", "lasts") == 0
+    assert "1 tests ran, 0 were skipped; " in capfd.readouterr().out
+
+
 def test_only_this_runs_reports_of_surefire_count(tmp_path: Path) -> None:
     reports = tmp_path / "target/surefire-reports"
     reports.mkdir(parents=True)

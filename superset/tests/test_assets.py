@@ -30,7 +30,7 @@ VIZ_TYPES = {
     "world_map",
 }
 # Datasets that a filter's list may come from: never records.
-SMALL = {"probes", "customers", "directions", "filter_sets", "hosts"}
+SMALL = {"probes", "customers", "directions", "filter_sets", "flow_lists", "hosts"}
 # Datasets without a time range.
 TIMELESS = {*SMALL, "host_days"}
 
@@ -247,16 +247,28 @@ def test_the_page_of_a_customer_shows_one() -> None:
     for name in weir_assets.CUSTOMER_DATASETS:
         if name != "customers":
             for metric in BUNDLE[f"datasets/weir/{name}.yaml"]["metrics"]:
-                assert metric["expression"].startswith("if(uniqExact(customer_id) > 1, NULL, "), (name, metric)
+                assert "if(uniqExact(customer_id) > 1, NULL, " in metric["expression"], (name, metric)
+
+
+def test_a_sum_of_nothing_is_not_known_to_be_zero() -> None:
+    """Where nothing has arrived, a page says so, and neither "0 worms" nor "100 % complete"."""
+    known = {
+        (dataset["table_name"], metric["metric_name"])
+        for dataset in DATASETS.values()
+        for metric in dataset["metrics"]
+        if not metric["expression"].startswith("if(count() = 0, NULL, ")
+    }
+    # Nobody reports, and no alert is open: that is known.
+    assert known == {("ledger", "probes_reporting"), ("alerts", "alerts_open")}
 
 
 def test_completeness_and_missing_are_one_measure() -> None:
     """Both leave out the intervals without a report, which have a measure of their own on the same pages."""
     metrics = {one["metric_name"]: one["expression"] for one in BUNDLE["datasets/weir/ledger.yaml"]["metrics"]}
     assert "sum(missing)" in metrics["completeness"]
-    assert metrics["packets_missing"] == "sum(missing)"
-    assert metrics["reports_share"] == "floor(1 - sum(intervals_unknown) / sum(intervals), 5)"
-    assert metrics["reports_missing"] == "sum(intervals_unknown)"
+    assert metrics["packets_missing"] == "if(count() = 0, NULL, sum(missing))"
+    assert metrics["reports_share"] == "if(count() = 0, NULL, floor(1 - sum(intervals_unknown) / sum(intervals), 5))"
+    assert metrics["reports_missing"] == "if(count() = 0, NULL, sum(intervals_unknown))"
     for page in ("fleet", "nation"):
         shown = {meta["sliceName"] for meta in _placed(f"dashboards/{page}.yaml")}
         assert {"Completeness", "Reports"} <= shown, page

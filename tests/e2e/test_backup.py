@@ -272,6 +272,7 @@ def lacking(stack: RunningStack, stream: Stream) -> dict[str, object]:
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(max(1, SEEDS // 5)))
 def test_what_came_after_a_backup_is_read_again_once(stack: RunningStack, place: Path, seed: int) -> None:
     """A backup at a drawn moment of a stream; then the store is lost, and later the store and the state of the jobs."""

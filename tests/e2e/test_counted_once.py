@@ -341,6 +341,7 @@ def test_hours_of_an_earlier_version_without_their_raw_records_are_closed(stack:
         assert _stored(store) == 100 + late - 2
 
 
+@pytest.mark.long
 def test_the_store_is_killed_while_rows_are_written(stack: LoneStore, store: ClickHouse) -> None:
     chance = random.Random(5)
     records = traffic(chance, 400, EVENING, 4 * 3600)

@@ -24,6 +24,8 @@ from harness import BENCH, RunningStack, eventually, run
 from weir import kafka
 from weir.demo_traffic import write_capture
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("WEIR_KILLS", "3"))
 
 

@@ -25,6 +25,8 @@ from weir.stages import Stages
 from weir.storage import hours
 from weir.storage.partitions import disk
 
+pytestmark = pytest.mark.long
+
 ONLY_STORE = True
 
 

@@ -147,6 +147,7 @@ class Nprobe:
             self.stack.publish(TOPIC, messages[partition::2], partition)
 
 
+@pytest.mark.long
 def test_a_restart_in_mid_stream_loses_nothing_of_a_topic(stack: RunningStack, tmp_path: Path) -> None:
     """Shut down cleanly, the collector counts everything once; killed, it reads again the messages it had not
     published.

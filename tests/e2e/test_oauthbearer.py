@@ -33,6 +33,8 @@ from weir.certificates import Certificates
 from weir.kafka import admin, topics_of
 from weir.services import cluster_id
 
+pytestmark = pytest.mark.long
+
 #: Clients of the issuer, and their secrets.
 SECRETS = {"weir.command": "secret-of-the-command", "weir.jobs": "secret-of-the-jobs", "border": "secret-of-a-probe"}
 #: Codecs of Kafka, and octets that each compresses to a message which that Kafka takes.

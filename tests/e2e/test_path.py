@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from harness import RunningStack, eventually
 from public_captures import chosen_captures, ip_volume
@@ -78,6 +79,7 @@ def test_counters_add_up(stack: RunningStack, tmp_path: Path) -> None:
         eventually(partial(stack.store.rows, question), f"{packets} packets in the set {name}")
 
 
+@pytest.mark.long
 def test_public_captures_are_stored_to_the_packet(stack: RunningStack, shared: Path) -> None:
     captures = {f"public-{number}": capture for number, capture in enumerate(chosen_captures(shared))}
     for probe in captures:

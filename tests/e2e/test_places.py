@@ -16,6 +16,8 @@ from harness import CHECKOUT, RunningStack, eventually
 from weir.demo_traffic import write_capture
 from weir.supervisor import MARK
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def stack() -> Iterator[RunningStack]:

@@ -89,6 +89,7 @@ def test_a_change_holds_while_records_flow(stack: RunningStack, traffic: subproc
     )
 
 
+@pytest.mark.long
 def test_a_file_of_100_000_prefixes(stack: RunningStack, tmp_path: Path) -> None:
     lines = [f"10.{n >> 8}.{n & 255}.{s}/26,Customer {n % 5000},Site {n % 40},,{'true' if n % 3 else ''}\n"
              for n in range(25_000) for s in (0, 64, 128, 192)]  # fmt: skip

@@ -222,6 +222,7 @@ def test_no_topic_table_or_file_names_an_address(stack: RunningStack, folder: Pa
     assert stack.weir("audit", "verify").status == 0
 
 
+@pytest.mark.long
 def test_jobs_with_a_key_keep_no_address(folder: Path) -> None:
     """AS, country, customer and direction are those of the addresses; Kafka alone still has these."""
     key = key_file(folder)

@@ -24,6 +24,8 @@ from weir.stages import Stages
 from weir.storage import hours
 from weir.storage.rollup import TALKERS, roll_up
 
+pytestmark = pytest.mark.long
+
 ONLY_STORE = True
 LATE = 5000
 #: No raw records are kept.

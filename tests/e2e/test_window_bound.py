@@ -11,11 +11,14 @@ import time
 from collections.abc import Iterable
 
 import httpx
+import pytest
 
 from harness import RunningStack, eventually
 from weir import kafka
 from weir.clickhouse import ClickHouse
 from window_traffic import INTERVAL_MS, TCP, Publisher, Seen, Way
+
+pytestmark = pytest.mark.long
 
 KEPT = 10_000
 FORGED = 15_000  # in each interval: four and a half times the bound

@@ -123,6 +123,7 @@ def captures(stack: RunningStack, shared: Path) -> None:
         stack.read(probe, shared / "pcaps" / capture, words=("--keep-time", "--interval", "5s"))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("captures")
 def test_captures(stack: RunningStack, store: ClickHouse) -> None:
     equal(stack, store, 0, BEFORE_TODAY)
@@ -146,6 +147,7 @@ def show(store: ClickHouse, *probes: str) -> None:
             print("  " + "  ".join(map(str, row.values())))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("captures")
 @pytest.mark.parametrize(
     ("probe", "host", "least", "ports"),
@@ -181,6 +183,7 @@ def test_a_scanner_is_named(
         assert listed[name]["value"] >= value
 
 
+@pytest.mark.long
 def test_labelled_scans_are_named(stack: RunningStack, store: ClickHouse, shared: Path) -> None:
     """A scan of many hosts, of many ports, and a slow one, from logs labelled so."""
     folder, start = shared / "labels/slips", past(7)
@@ -218,6 +221,7 @@ def test_labelled_scans_are_named(stack: RunningStack, store: ClickHouse, shared
         assert reported[0]["port_signature"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("captures")
 def test_ordinary_hosts_are_not_flagged(store: ClickHouse) -> None:
     judged = "SELECT DISTINCT probe FROM v_indicators WHERE scope = 'probe' AND probe IN ('echo', 'ssh') ORDER BY probe"

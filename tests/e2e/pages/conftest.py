@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -43,6 +44,19 @@ LOSSES = {
     4: Loss(batches=True),
     6: Loss(closing=True),
 }
+
+
+#: The first text of the page Now, before anything had arrived.
+FIRST_TEXTS: list[str] = []
+
+
+def first_text(viewer: Viewer, slug: str) -> str:
+    """The text at the top of a page, as Markdown."""
+    status, body = viewer.call(f"/api/v1/dashboard/{slug}")
+    assert status == 200, body
+    layout = json.loads(body["result"]["position_json"])
+    (cell,) = layout[layout["GRID_ID"]["children"][0]]["children"]
+    return str(layout[cell]["meta"]["code"])
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,7 @@ def stack(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with running:
         for probe in (SILENT, RETURNED):
             running.enrol(probe)
+        FIRST_TEXTS.append(first_text(Viewer(running.stack.superset_url, running.stack.data / "superset"), "now"))
         _declare(running, folder)
         _collect(running, folder)
         _publish(running, "twice", traffic.twice, {})

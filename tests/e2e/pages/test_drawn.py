@@ -165,6 +165,11 @@ def test_dark_colours(talkers: Page) -> None:
     eventually(lambda: brightness() < 150, "dark colours", 10)
 
 
+def test_a_time_range_is_written_as_people_write_it(talkers: Page) -> None:
+    shown = talkers.locator(".date-label-content").inner_text()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d to (\d{4}-\d\d-\d\d )?\d\d:\d\d UTC", shown), shown
+
+
 def test_an_address_leads_to_its_own_page(talkers: Page) -> None:
     """A click on an address in a list opens Investigate with that address chosen."""
     link = talkers.locator('[data-test-chart-name="Hosts that receive most"] a[href*="investigate"]').first

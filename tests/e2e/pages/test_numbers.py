@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import page_traffic
+import weir_templates
 from harness import RunningStack, eventually
 from viewers import DATASETS, Viewer, between, chosen
 from weir.clickhouse import ClickHouse
@@ -203,6 +204,18 @@ def test_a_choice_changes_the_lists_that_are_read(
     assert {row["number"]: (row["talker_received"], row["talker_sent"]) for row in listed} == {
         row["dst_port"]: (row["there"], row["back"]) for row in truth
     }
+
+
+@pytest.mark.parametrize("words", sorted(weir_templates.FLOW_LISTS))
+def test_the_chosen_list_of_flows_is_shown(viewer: Viewer, store: ClickHouse, traffic: Traffic, words: str) -> None:
+    filters = [between(traffic.begin, traffic.end), chosen("flow_list", words)]
+    shown = viewer.rows("top_flows", ["rank", "src", "dst", "dst_port"], ["flow_octets", "flow_packets"], *filters)
+    listed = f"scope = 'all' AND list = '{weir_templates.FLOW_LISTS[words]}' AND ts >= {traffic.begin} AND ts < {traffic.end}"
+    newest = f"ts = (SELECT max(ts) FROM v_top_flows WHERE {listed})"
+    wanted = store.rows(
+        f"SELECT rank, src, dst, dst_port, octets, packets FROM v_top_flows WHERE {listed} AND {newest}"
+    )
+    assert sorted(tuple(row.values()) for row in shown) == sorted(tuple(row.values()) for row in wanted) != []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from harness import RunningStack, eventually, free_ports, run
 from viewers import CHARTS, DASHBOARDS, Viewer, between, charts_of, objects
 from weir.services import answers, superset_command
 
-from .conftest import Traffic
+from .conftest import FIRST_TEXTS, RETURNED, SILENT, Traffic, first_text
 
 
 def init(stack: RunningStack, **changed: str) -> str:
@@ -74,3 +74,9 @@ def test_the_password_is_not_kept(viewer: Viewer) -> None:
     with sqlite3.connect(viewer.home / "superset.db") as database:
         rows = database.execute("SELECT sqlalchemy_uri, password FROM dbs").fetchall()
     assert rows == [("clickhousedb://dashboard@weir:8123/weir", None)]
+
+
+def test_an_empty_page_says_the_next_step(viewer: Viewer) -> None:
+    assert FIRST_TEXTS[0].startswith(f"**Nothing has arrived from {RETURNED}, {SILENT} yet.**")
+    # What was missing has come.
+    assert first_text(viewer, "now").startswith("[Now]")

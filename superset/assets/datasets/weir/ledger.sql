@@ -9,6 +9,7 @@ SELECT
     countIf(l.state = 'closed') AS intervals_closed,
     sum(l.on_interface_packets) + sum(l.gap_packets) AS wire,
     sum(l.captured_packets) AS captured,
+    sum(l.captured_octets) AS captured_octets,
     sum(l.dropped['kernel']) AS dropped_kernel,
     sum(l.dropped['ring']) AS dropped_ring,
     sum(l.dropped['interface']) AS dropped_interface,

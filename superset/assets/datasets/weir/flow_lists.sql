@@ -1,0 +1,2 @@
+-- The lists of flows that the jobs write.
+SELECT arrayJoin({{ flow_lists() }}) AS flow_list
