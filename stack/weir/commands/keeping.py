@@ -14,6 +14,7 @@ from weir import backup as backups
 from weir import forget as forgetting
 from weir.clickhouse import connect
 from weir.commands import configured, console, end_as_ctrl_c_does
+from weir.config import Stack
 from weir.errors import WeirError
 from weir.stages import Stages
 from weir.storage.service import alone
@@ -24,7 +25,11 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 def backup(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Directory for this backup alone; created if absent.")
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Directory for this backup alone; created if absent. A name without a slash is beside the other backups.",
+        ),
     ],
     base: Annotated[Path | None, typer.Option(help="An earlier backup; only newer data is written. Keep both.")] = None,
     no_pause: Annotated[
@@ -37,11 +42,13 @@ def backup(
     The jobs pause for some seconds, in which Kafka keeps the messages; the command shows for how long. If the stack is
     down, the command starts the store, and Kafka, for the backup alone.
 
-    Example: weir backup /var/backups/weir/2026-11-22
+    Example: weir backup 2026-11-22
     """
     end_as_ctrl_c_does(*_ENDING)
+    stack = configured()
+    directory, base = placed(stack, directory), placed(stack, base) if base else None
     with Stages(console) as stages:
-        done = backups.backup(configured(), directory, stages, base, pause=not no_pause)
+        done = backups.backup(stack, directory, stages, base, pause=not no_pause)
     console.print(
         f"{directory}: {len(done.entries)} tables, {sum(entry.rows for entry in done.entries):,} rows. "
         "It does not include passwords: keep the folder secrets/ too.",
@@ -51,13 +58,18 @@ def backup(
     _say(done.lines)
 
 
+def placed(stack: Stack, directory: Path) -> Path:
+    """The directory of a backup: a name without a slash is in the one place where the embedded store writes backups."""
+    return directory if len(directory.parts) > 1 else stack.backups / directory
+
+
 def _say(lines: list[str]) -> None:
     for line in lines:
         console.print(line, style="yellow", highlight=False, soft_wrap=True)
 
 
 def restore(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory that weir backup wrote.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory that weir backup wrote, or its name.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the contents of the store.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Only verify the backup; change nothing.")] = False,
 ) -> None:
@@ -66,11 +78,13 @@ def restore(
 
     If the backup is damaged, the store stays as it was.
 
-    Example: weir restore /var/backups/weir/2026-11-22
+    Example: weir restore 2026-11-22
     """
     end_as_ctrl_c_does(*_ENDING)
+    stack = configured()
+    directory = placed(stack, directory)
     with Stages(console) as stages:
-        done = backups.restore(configured(), directory, stages, force=force, check=check)
+        done = backups.restore(stack, directory, stages, force=force, check=check)
     rows = sum(entry.rows for entry in done.entries)
     how = "is whole" if check else "is restored"
     console.print(f"{directory} {how}: {len(done.entries)} tables, {rows:,} rows.", highlight=False, soft_wrap=True)
