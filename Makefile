@@ -21,7 +21,7 @@ export UV_SYSTEM_CERTS := 1
 UV := $(VENVS)/uv/bin/uv
 PYTHON := $(VENVS)/stack/bin/python
 # With the peers that `setup.sh --tests` installs, and Debian's in /usr/sbin.
-TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
+TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers:tests/compose $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 

@@ -115,7 +115,7 @@ def _store(url: str) -> bool:
         try:
             answer = httpx.get(f"{url}/ping", timeout=5)
             if answer.status_code == 200:
-                return answer.headers.get(_DISPLAY, "") != "weir"
+                return bool(answer.headers.get(_DISPLAY) != "weir")
         except httpx.HTTPError:
             pass
         if time.monotonic() > end:

@@ -3,15 +3,16 @@
 No image registry is asked. What a build on them shows holds for Weir's own files, not for the vendors' images: those
 differ in how they were made. The images are this machine's: they hold its package settings (certificates, proxies,
 indexes), which the repository does not. Each has the label `io.weir.test`, a hash of what it was made from, and stays
-for the next run; `python tests/compose/images.py --remove` removes them. An image of that name without the label, such
+for the next run; `python tests/compose/base_images.py --remove` removes them. An image of that name without the label, such
 as a vendor's, is used as it is.
 
-Example: python tests/compose/images.py
+Example: python tests/compose/base_images.py
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -76,7 +77,7 @@ esac
 
 _FLINK = f"""FROM {DEBIAN}
 RUN mkdir -p /usr/share/man/man1 && {_APT.format("curl openjdk-17-jre-headless procps")}
-ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 FLINK_HOME=/opt/flink PATH=/opt/flink/bin:/usr/local/bin:/usr/bin:/bin
+ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 FLINK_HOME=/opt/flink PATH=/opt/flink/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 RUN useradd --system --uid 9999 --home /opt/flink flink
 COPY --chown=flink:flink flink /opt/flink
 COPY entrypoint.sh /docker-entrypoint.sh
@@ -95,6 +96,9 @@ RUN . /app/.venv/bin/activate && uv pip install --no-cache --no-deps --require-h
 RUN useradd --uid 1000 --create-home superset && chown superset /app
 USER superset
 """
+
+
+_PODMAN = ("podman", "build", "-q", "--format", "docker")
 
 
 class Failed(Exception):
@@ -155,7 +159,7 @@ def _flink(folder: Path) -> None:
     # Its source alone is there. It is unpacked, and nothing of it is run.
     archive = f"apache-flink-libraries=={FLINK}"
     pip = [sys.executable, "-m", "pip"] if _has_pip() else ["python3", "-m", "pip"]
-    said(*pip, "download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary", ":all:", "-d", str(wheels), archive)
+    said(*pip, "download", "--quiet", "--no-deps", "--no-binary", ":all:", "-d", str(wheels), archive)
     (packed,) = wheels.iterdir()
     shutil.unpack_archive(packed, wheels)
     (inside,) = (one for one in wheels.glob("*/deps") if one.is_dir())
@@ -206,13 +210,15 @@ def _debian(folder: Path, digest: str) -> None:
         (root / name).mkdir(parents=True)
     for name in ("sources.list.d", "apt.conf.d"):
         for path in (Path("/etc/apt") / name).glob("[!.]*"):
-            if path.suffix in (".sources", ".list") or "proxy" in path.read_text().lower() or "Acquire" in path.read_text():
+            if (
+                path.suffix in (".sources", ".list")
+                or "proxy" in path.read_text().lower()
+                or "Acquire" in path.read_text()
+            ):
                 _link(path, root / "etc/apt" / name / path.name)
     if (root / "etc/apt/sources.list.d/debian.sources").exists():
         (root / "etc/apt/sources.list").unlink()
-    change = ["--change", f"LABEL {LABEL}={digest}", "--change", 'CMD ["bash"]']
     line = f"tar -C '{root}' -c . | podman import -q --change 'LABEL {LABEL}={digest}' --change 'CMD [\"bash\"]' - {DEBIAN}"
-    assert change
     said("bash", "-o", "pipefail", "-c", line)
 
 
@@ -220,28 +226,21 @@ def _mirror() -> str:
     return os.environ.get("WEIR_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 
 
-def _build(image: str, folder: Path, digest: str, dockerfile: str) -> None:
+def _build(image: str, folder: Path, digest: str) -> None:
+    dockerfile, prepare, _ = IMAGES[image]
+    prepare(folder)
     (folder / "Dockerfile").write_text(dockerfile)
-    said("podman", "build", "-q", "--network", "host", "--label", f"{LABEL}={digest}", "-t", image, str(folder))
+    said(*_PODMAN, "--network", "host", "--label", f"{LABEL}={digest}", "-t", image, str(folder))
 
 
 def make(wanted: list[str] | None = None) -> None:
     """Make the images that are not here as they should be. Raises Failed."""
-    below = hashlib.sha256(Path(__file__).read_bytes().partition(b"def _debian")[2]).hexdigest()[:16]
     todo: list[tuple[str, Callable[[Path, str], None], str]] = [(DEBIAN, _debian, "bookworm")]
-    del below
-    for image, (dockerfile, fill, sources) in IMAGES.items():
-
-        def build(folder: Path, digest: str, one: str = image) -> None:
-            recipe, prepare, _ = IMAGES[one]
-            prepare(folder)
-            _build(one, folder, digest, recipe)
-
-        assert fill
+    for image, (dockerfile, _, sources) in IMAGES.items():
         hashed = hashlib.sha256(dockerfile.encode())
         for name in sources:
             hashed.update((CHECKOUT / name).read_bytes())
-        todo.append((image, build, hashed.hexdigest()[:16]))
+        todo.append((image, functools.partial(_build, image), hashed.hexdigest()[:16]))
     for image, made, digest in todo:
         if wanted and image not in wanted:
             continue
@@ -255,10 +254,9 @@ def make(wanted: list[str] | None = None) -> None:
 
 
 def remove() -> None:
-    """Remove the images that this file made."""
-    for image in [*reversed(IMAGES), DEBIAN]:
-        if _label(image):
-            said("podman", "rmi", image)
+    """Remove the images that this file made, and the layers of the builds on them."""
+    for number in said("podman", "images", "-a", "-q", "--filter", f"label={LABEL}").split():
+        subprocess.run(["podman", "rmi", "-f", number], capture_output=True, check=False)
 
 
 if __name__ == "__main__":
@@ -269,4 +267,4 @@ if __name__ == "__main__":
     try:
         remove() if options.remove else make(options.image)
     except Failed as error:
-        sys.exit(f"images: {error}")
+        sys.exit(f"base_images: {error}")
