@@ -10,11 +10,13 @@ Example: python -m weir.containers keys --settings 'kafka: {brokers: "kafka:9092
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shlex
 import sys
 import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -33,9 +35,7 @@ from weir.stack import complete_probes, enrol_here
 HANDED = Path("/run/weir")
 #: Port for probes in the broker's container; the host's may be another.
 _PROBES = 9094
-#: Name of the store's own header, which a clickhouse-server's differs from.
-_DISPLAY = "x-clickhouse-server-display-name"
-#: Seconds that the store has to answer.
+#: Seconds that the store and Kafka have to answer.
 _PATIENCE = 180
 
 
@@ -92,9 +92,9 @@ def keys(stack: Stack, out: Path) -> None:
 def prepare(stack: Stack, out: Path, agent: str | None) -> None:
     """Make topics, tables and rights, and hand the agent on this machine its credentials; safe to repeat."""
     server = _store(stack.clickhouse_url)
-    kafka.create_topics(stack.brokers)
-    kafka.configure_topics(stack.brokers)
-    credentials.permit_jobs(stack)
+    for step in (kafka.create_topics, kafka.configure_topics):
+        _patiently(functools.partial(step, stack.brokers))
+    _patiently(functools.partial(credentials.permit_jobs, stack))
     applied = migrate(connect(stack, "admin", patience=None), cluster=stack.config.clickhouse.cluster)
     print("\n".join(f"applied {name}" for name in applied) or "no new migration")
     if server:
@@ -108,14 +108,27 @@ def prepare(stack: Stack, out: Path, agent: str | None) -> None:
         print(f"enrolled {name}")
 
 
+def _patiently(step: Callable[[], object]) -> None:
+    """Repeat what Kafka did not take: it may still be busy with its start. Raises WeirError."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            step()
+            return
+        except WeirError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(1)
+
+
 def _store(url: str) -> bool:
     """Wait for the store; returns whether it is a clickhouse-server, whose users are made by SQL. Raises WeirError."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            answer = httpx.get(f"{url}/ping", timeout=5)
-            if answer.status_code == 200:
-                return bool(answer.headers.get(_DISPLAY) != "weir")
+            if httpx.get(f"{url}/ping", timeout=5).status_code == 200:
+                # On this port a clickhouse-server has no such page.
+                return httpx.get(f"{url}/metrics", timeout=5).status_code != 200
         except httpx.HTTPError:
             pass
         if time.monotonic() > end:

@@ -60,32 +60,15 @@ RUN useradd --uid 1000 appuser && mkdir -p /var/lib/kafka/data && chown -R appus
 USER appuser
 """
 
-#: The vendor's entrypoint, as far as Weir uses it.
-_FLINK_ENTRYPOINT = """#!/bin/bash
-set -e
-conf=/opt/flink/conf/config.yaml
-if [ -n "$FLINK_PROPERTIES" ]; then
-  bash -c 'source /opt/flink/bin/config-parser-utils.sh; parse' 2>/dev/null || true
-  printf '%s\\n' "$FLINK_PROPERTIES" >> "$conf"
-fi
-case "$1" in
-  jobmanager) shift; exec /opt/flink/bin/jobmanager.sh start-foreground "$@" ;;
-  taskmanager) shift; exec /opt/flink/bin/taskmanager.sh start-foreground "$@" ;;
-  *) exec "$@" ;;
-esac
-"""
-
-_FLINK = f"""FROM {DEBIAN}
+_FLINK = f"""# Of the packages apache-flink and apache-flink-libraries.
+FROM {DEBIAN}
 RUN mkdir -p /usr/share/man/man1 && {_APT.format("curl openjdk-17-jre-headless procps")}
 ENV JAVA_HOME=/usr/lib/jvm/java-17-openjdk-amd64 FLINK_HOME=/opt/flink PATH=/opt/flink/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 RUN useradd --system --uid 9999 --home /opt/flink flink
 COPY --chown=flink:flink flink /opt/flink
-COPY entrypoint.sh /docker-entrypoint.sh
 WORKDIR /opt/flink
-RUN chmod 755 /docker-entrypoint.sh bin/*
-ENTRYPOINT ["/docker-entrypoint.sh"]
-EXPOSE 6123 8081
-CMD ["help"]
+RUN chmod 755 bin/*
+USER flink
 """
 
 _SUPERSET = f"""FROM python:3.11-slim-bookworm
@@ -154,20 +137,19 @@ def _kafka(folder: Path) -> None:
 
 
 def _flink(folder: Path) -> None:
-    """The distribution: PyPI's package of Flink's libraries holds it as it is, its scripts and settings too."""
-    wheels = folder / "archive"
-    # Its source alone is there. It is unpacked, and nothing of it is run.
-    archive = f"apache-flink-libraries=={FLINK}"
+    """The distribution as PyPI has it: the jars in the source of one package, which is unpacked alone; scripts in another."""
     pip = [sys.executable, "-m", "pip"] if _has_pip() else ["python3", "-m", "pip"]
-    said(*pip, "download", "--quiet", "--no-deps", "--no-binary", ":all:", "-d", str(wheels), archive)
-    (packed,) = wheels.iterdir()
-    shutil.unpack_archive(packed, wheels)
-    (inside,) = (one for one in wheels.glob("*/deps") if one.is_dir())
-    for name in ("bin", "conf", "lib", "opt", "plugins"):
-        _link(inside / name, folder / "flink" / name)
-    (folder / "flink/log").mkdir()
-    (folder / "entrypoint.sh").write_text(_FLINK_ENTRYPOINT)
-    shutil.rmtree(wheels)
+    fetch = [*pip, "download", "--quiet", "--no-deps", "-d", str(folder / "fetched")]
+    said(*fetch, "--no-binary", ":all:", f"apache-flink-libraries=={FLINK}")
+    said(*fetch, f"apache-flink=={FLINK}")
+    for path in sorted((folder / "fetched").iterdir()):
+        shutil.unpack_archive(path, folder / "unpacked", "zip" if path.suffix == ".whl" else "gztar")
+    for inside in [*(folder / "unpacked").glob("*/deps"), folder / "unpacked/pyflink"]:
+        for name in ("bin", "conf", "lib", "opt", "plugins"):
+            _link(inside / name, folder / "flink" / name)
+    (folder / "flink/log").mkdir(exist_ok=True)
+    for name in ("fetched", "unpacked"):
+        shutil.rmtree(folder / name)
 
 
 def _has_pip() -> bool:
