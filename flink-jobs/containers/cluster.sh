@@ -15,6 +15,7 @@ answers() {
   curl -fs --max-time 5 -o /dev/null "$rest/overview"
 }
 newest() { # the newest complete checkpoint, if there is any
+  mkdir -p "$checkpoints"
   find "$checkpoints" -mindepth 3 -maxdepth 3 -path '*/chk-*/_metadata' -printf '%T@ %h\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2
 }
 

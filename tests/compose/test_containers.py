@@ -62,7 +62,7 @@ def test_builds_small_images_that_are_no_roots(project: Project, capsys: pytest.
 def test_a_broken_health_check_holds_its_dependants_back(project: Project, tmp_path: Path) -> None:
     broken = tmp_path / "broken.yml"
     broken.write_text("services: {clickhouse: {healthcheck: {test: [CMD, 'false'], interval: 1s, retries: 1}}}\n")
-    project.compose("up", "-d", "--no-build", files=(broken,), timeout=90, check=False)
+    project.compose("up", "-d", "--no-build", files=(broken,), timeout=60, check=False)
     states = project.states()
     assert states["clickhouse"] == "running"
     assert (
