@@ -86,6 +86,7 @@ class Project:
 
     kept: dict[str, str] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    before: set[str] = field(default_factory=lambda: set(podman("volume", "ls", "-q").splitlines()))
 
     def compose(self, *words: str, files: tuple[Path, ...] = (), timeout: float = PATIENCE, check: bool = True) -> str:
         """Run podman-compose; returns what it printed."""
@@ -153,7 +154,7 @@ class Project:
         images = podman("images", "--format", "{{.Repository}}").splitlines()
         return {
             "containers": podman("ps", "-a", *by).splitlines(),
-            "volumes": [one for one in volumes if one.startswith(f"{self.name}_")],
+            "volumes": [one for one in volumes if one not in self.before],
             "networks": [one for one in networks if one.startswith(self.name)],
             "images": [one for one in images if self.name in one],
         }
