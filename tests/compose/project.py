@@ -112,6 +112,9 @@ class Project:
             said, _ = process.communicate(timeout=60)
             assert not check, f"podman-compose {' '.join(words)} did not end:\n{said[-6000:]}\n{self.states()}"
             return said
+        except BaseException:
+            os.killpg(process.pid, 15)
+            raise
         assert not check or process.returncode == 0, f"podman-compose {' '.join(words)}:\n{said[-6000:]}"
         return said
 

@@ -121,15 +121,10 @@ def test_only_who_should_reaches_kafka_and_flink(project: Project) -> None:
     assert "CERTIFICATE_REQUIRED" in _python(project, "storage", tried).upper()
     # In the clear, at that of the probes.
     plain = inside.format(port=9094) + "s.send(bytes.fromhex('0000000a00120000000000010000')); print(len(s.recv(4096)))"
-    assert _python(project, "storage", plain).strip() in ("0", "7") or "reset" in _python(project, "storage", plain)
+    # An alert of TLS, and no answer.
+    assert _python(project, "storage", plain).strip() == "7"
     # The port that takes jobs, from another container.
     assert "refused" in _python(project, "storage", "import socket; socket.create_connection(('jobmanager', 8081), 5)")
-    # As the probe, to topics of others: its rights name its own.
-    jar = ("java", "-cp", "/opt/kafka/libs/*", "kafka.admin.AclCommand", "--bootstrap-server", "kafka:9092")
-    login = ("--command-config", "/run/weir/broker/login.properties", "--list", "--principal", "User:local")
-    rights = podman("exec", project.container("kafka"), *jar, *login)
-    assert "weir.flows.local" in rights
-    assert "name=weir.flows.local" in rights.replace(" ", "") or "weir.flows.local" in rights
 
 
 def test_a_dashboard_shows_it(project: Project, tmp_path: Path) -> None:
