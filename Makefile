@@ -21,7 +21,7 @@ export UV_SYSTEM_CERTS := 1
 UV := $(VENVS)/uv/bin/uv
 PYTHON := $(VENVS)/stack/bin/python
 # With the peers that `setup.sh --tests` installs, and Debian's in /usr/sbin.
-TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers $(PYTHON)
+TESTS := PATH="$$PATH:/usr/sbin:/sbin:$(CURDIR)/.weir/peers/bin" PYTHONPATH=stack:tests:tests/lib:tests/peers:tests/bench:tests/answers:tests/compose $(PYTHON)
 WEIR := stack/bin/weir
 SAY = @printf '▸ %s\n'
 
@@ -265,6 +265,10 @@ check-upgrade: setup-tests build ## Upgrade a stack of an earlier version to thi
 released: venv-stack ## What this release leaves for later versions to upgrade, in tests/upgrade/released (RELEASE=0.1.0)
 	$(TESTS) tests/upgrade/make_released.py $(RELEASE)
 
+test-compose: $(VENVS)/stack/.stamp $(KAFKA) ## docker-compose.yml as it stands, in containers: up, captured, restarted, down (root; an hour the first time)
+	@stack/setup.sh --containers
+	cd tests && PATH="$$PATH:/usr/sbin:/sbin" nice -n 5 ../$(PYTHON) -m pytest -q -v -n 0 -x --junitxml "$${WEIR_TEST_LOGS:-../.weir}"/compose.xml compose
+
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	@capture/path.sh
 	capture/fuzz/run.sh
@@ -278,6 +282,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: may-capture uninstall demo test check test-long build sbom setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: may-capture uninstall demo test check test-long build sbom test-compose setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Check for the packages that building and running Weir need, and install missing ones if permitted.
-# Usage: stack/setup.sh [--tests | --test-packages | --peers]
+# Usage: stack/setup.sh [--tests | --test-packages | --peers | --containers]
 #   --tests also installs what the tests need: packages, and the peers that Debian lacks.
 #   --test-packages and --peers are its two halves; the Makefile builds the peers beside the rest.
+#   --containers also installs the engine of `make test-compose`.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -69,6 +70,12 @@ if [[ ${1:-} == --tests || ${1:-} == --test-packages ]]; then
   # The formatter and the linter of cargo-web.
   optional 'command -v cargo-fmt' rustfmt-web
   optional 'command -v cargo-clippy' rust-web-clippy
+fi
+if [[ ${1:-} == --containers ]]; then
+  need podman podman buildah netavark aardvark-dns
+  need runc runc
+  need iptables iptables
+  need debootstrap debootstrap
 fi
 
 # Builds peers that Debian lacks, or has in another version, with a Go of its own: Debian's is too old. Hashes pin both.

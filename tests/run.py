@@ -210,6 +210,7 @@ def parts(what: str) -> list[Part]:
             Part("applications", ".", ["make check-applications"]),
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
             Part("reproducible", ".", ["make check-reproducible"]),
+            Part("compose", ".", ["make test-compose"]),
         ]
     return [
         Part("e2e", "tests", [pytest("e2e", stack, END_TO_END)], by_pytest, usual="-m 'not long'"),

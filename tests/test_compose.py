@@ -1,4 +1,4 @@
-"""The compose file conforms to the compose specification; no container engine is available to run it."""
+"""The compose file conforms to the compose specification; `make test-compose` runs it (tests/compose)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_what_it_names_is_there() -> None:
         for volume in service.get("volumes", []):
             assert volume.split(":")[0] in compose["volumes"], f"{name}: {volume}"
         for port in service.get("ports", []):
-            assert port.startswith("127.0.0.1:"), f"{name} listens beyond loopback: {port}"
+            assert port.startswith(("127.0.0.1:", "${WEIR_PROBES_LISTEN:-127.0.0.1}:")), f"{name}: {port}"
 
 
 def test_secrets_are_files_and_in_no_environment() -> None:
@@ -47,3 +47,23 @@ def test_secrets_are_files_and_in_no_environment() -> None:
                 read.add(value)
         assert read == {f"/run/secrets/{one}" for one in service.get("secrets", [])}, name
         assert set(service.get("secrets", [])) <= set(compose["secrets"])
+
+
+def test_each_part_of_ours_can_write_nowhere_but_in_its_volumes() -> None:
+    compose = yaml.safe_load((CHECKOUT / "docker-compose.yml").read_text())
+    ours = {name: one for name, one in compose["services"].items() if "WEIR_IMAGES" in one["image"]}
+    assert len(ours) > 8
+    for name, service in ours.items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+    assert {name for name, one in ours.items() if one.get("cap_add")} == {"agent"}
+
+
+def test_every_image_of_ours_has_a_health_check_and_a_user() -> None:
+    for path in CHECKOUT.glob("*/Dockerfile"):
+        for stage in re.split(r"^FROM ", path.read_text(), flags=re.MULTILINE)[1:]:
+            if " AS build" not in stage.splitlines()[0]:
+                users = re.findall(r"^USER (\S+)$", stage, re.MULTILINE)
+                assert users, path
+                assert users[-1] != "root", path
+                assert re.search("^HEALTHCHECK ", stage, re.MULTILINE), path

@@ -159,7 +159,11 @@ def test_the_name_of_a_part_is_looked_up_before_anything_is_installed(checkout: 
             r"capture/|schemas/(columns|flow|counters)\.proto",
             r"capture/(fuzz|mutants|proptest-regressions|tests)/|Dockerfile|\.md$|\.service$|/(rustfmt\.toml|path\.sh)$",
         ),
-        ("flink-jobs/target/weir-flink-jobs.jar", r"flink-jobs/|schemas/.*\.(proto|csv)$", r"Dockerfile|\.md$"),
+        (
+            "flink-jobs/target/weir-flink-jobs.jar",
+            r"flink-jobs/|schemas/.*\.(proto|csv)$",
+            r"Dockerfile|containers/|\.md$",
+        ),
     ],
 )
 def test_a_program_is_built_again_when_a_file_that_it_is_built_from_changes(target: str, read: str, other: str) -> None:

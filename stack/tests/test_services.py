@@ -80,6 +80,7 @@ _PLACES: dict[str, dict[str, str]] = {
 _READ_ELSEWHERE = {
     "ports.agent_metrics": "the agent of the demo has it in its own configuration",
     "kafka.properties": "`weir` itself reads that file",
+    "kafka.managed": "`weir` makes users in a broker that it does not start",
     "kafka.probe_rate": "`weir up` tells Kafka",
     "clickhouse.cluster": "`weir migrate` writes it into the tables' engines",
     "storage.budget": "`weir storage` reads the file",

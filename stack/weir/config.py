@@ -49,7 +49,8 @@ class Ports(_Part):
 
 class Kafka(_Part):
     """The broker. If `brokers` is set, the stack uses those and starts none; `properties` is then the file of
-    librdkafka's properties by which this command logs in. Probes connect to `advertised`, by default the address that
+    librdkafka's properties by which this command logs in. managed: `brokers` trusts the certificates of this stack (its
+    container does), so that `weir` makes the users there. Probes connect to `advertised`, by default the address that
     the broker listens on for them. probe_rate: octets a second that one probe may publish, unlimited if empty.
     probe_connections: connections that all probes together may have at once; address_connections: those from one
     address, other than 127.0.0.1. An agent has up to 5. The heap has to hold 10 MiB for each of the latter.
@@ -57,6 +58,7 @@ class Kafka(_Part):
 
     brokers: str = ""
     properties: str = ""
+    managed: bool = False
     listen: str = "127.0.0.1"
     advertised: str = ""
     probe_rate: str = "50MB"
@@ -368,7 +370,7 @@ class Stack:
     def brokers(self) -> Brokers:
         """Kafka's addresses for this command and the jobs, and how this command logs in there. Raises WeirError."""
         kafka = self.config.kafka
-        if kafka.brokers:
+        if kafka.brokers and not kafka.managed:
             return Brokers(kafka.brokers, read_properties(Path(kafka.properties)) if kafka.properties else {})
         part = str(self.certificates.of("command"))
         login = {
@@ -377,13 +379,15 @@ class Stack:
             "ssl.certificate.location": part,
             "ssl.key.location": part,
         }
-        return Brokers(f"127.0.0.1:{self.config.ports.kafka}", login)
+        return Brokers(kafka.brokers or f"127.0.0.1:{self.config.ports.kafka}", login)
 
     @property
     def probes_brokers(self) -> str:
         """Kafka's addresses for probes."""
         kafka = self.config.kafka
-        return kafka.brokers or f"{self.probes_host}:{self.config.ports.kafka_probes}"
+        if kafka.brokers and not kafka.managed:
+            return kafka.brokers
+        return f"{self.probes_host}:{self.config.ports.kafka_probes}"
 
     @property
     def probes_host(self) -> str:

@@ -41,8 +41,8 @@ class Unusable(WeirError):
 
 
 def manages(stack: Stack) -> bool:
-    """Whether the stack's own broker runs, so that `weir` makes its users; others' brokers are their operators'."""
-    return not stack.config.kafka.brokers
+    """Whether `weir` makes the broker's users: it is the stack's own; others' brokers are their operators'."""
+    return not stack.config.kafka.brokers or stack.config.kafka.managed
 
 
 def has(stack: Stack, probe: str) -> bool:

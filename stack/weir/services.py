@@ -74,52 +74,14 @@ def answers(url: str) -> bool:
 def _kafka(stack: Stack) -> Service:
     ports, data = stack.config.ports, stack.data / "kafka"
     properties = stack.run / "kafka.properties"
-    java = [
-        "java",
-        f"-Xmx{stack.config.kafka.heap}",
-        "-XX:+UseSerialGC",
-        # A broker that has run out of memory serves nobody: the supervisor starts it again.
-        "-XX:+ExitOnOutOfMemoryError",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        # It keeps nothing about the producers that a probe may invent: see BoundedRecords.
-        "-Dio.weir.noproducerids=true",
-        # On this port each address has a share of the memory for requests (`io.weir.kafka.Unfinished`).
-        f"-Dweir.probes.port={ports.kafka_probes}",
-        "-cp",
-        # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
-        f"{stack.broker_jar}:{stack.kafka_jars}/*",
-    ]
+    # The first jar's classes take the place of Kafka's: they bound what the broker makes of a batch.
+    java = ["java", *broker_java(stack, ports.kafka_probes), "-cp", f"{stack.broker_jar}:{stack.kafka_jars}/*"]
 
     def prepare() -> None:
         from weir.authority import issue  # its library takes a while to load, and most commands need none of it
 
         issue(stack.certificates, [stack.probes_host])
-        properties.write_text(
-            java_properties(
-                {
-                    "process.roles": "broker,controller",
-                    "node.id": 1,
-                    "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.kafka_controller}",
-                    "controller.listener.names": "CONTROLLER",
-                    **_kafka_security(stack),
-                    "log.dirs": data,
-                    "auto.create.topics.enable": "false",
-                    "offsets.topic.replication.factor": 1,
-                    "offsets.topic.num.partitions": 1,
-                    "transaction.state.log.replication.factor": 1,
-                    "transaction.state.log.min.isr": 1,
-                    "share.coordinator.state.topic.replication.factor": 1,
-                    "share.coordinator.state.topic.min.isr": 1,
-                    "group.initial.rebalance.delay.ms": 0,
-                    "message.max.bytes": 8388608,
-                    # Those in logs of earlier versions, which a broker reads again after it was killed.
-                    "producer.id.expiration.ms": 600000,
-                    "num.recovery.threads.per.data.dir": 2,
-                    # How often Kafka applies the bounds of topics, in octets and time.
-                    "log.retention.check.interval.ms": 30000,
-                }
-            )
-        )
+        properties.write_text(java_properties(broker_properties(stack, data)))
         if not (data / "meta.properties").exists():
             storage = [
                 *java,
@@ -146,6 +108,47 @@ def _kafka(stack: Stack) -> Service:
         needs=stack.broker_jar,
         prepare=prepare,
     )
+
+
+def broker_java(stack: Stack, probes: int) -> list[str]:
+    """Java's options for a broker that takes probes on this port."""
+    return [
+        f"-Xmx{stack.config.kafka.heap}",
+        "-XX:+UseSerialGC",
+        # A broker that has run out of memory serves nobody: the supervisor starts it again.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        # It keeps nothing about the producers that a probe may invent: see BoundedRecords.
+        "-Dio.weir.noproducerids=true",
+        # On this port each address has a share of the memory for requests (`io.weir.kafka.Unfinished`).
+        f"-Dweir.probes.port={probes}",
+    ]
+
+
+def broker_properties(stack: Stack, data: Path) -> dict[str, object]:
+    """The broker's properties; its data are in `data`."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{stack.config.ports.kafka_controller}",
+        "controller.listener.names": "CONTROLLER",
+        **_kafka_security(stack),
+        "log.dirs": data,
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        "message.max.bytes": 8388608,
+        # Those in logs of earlier versions, which a broker reads again after it was killed.
+        "producer.id.expiration.ms": 600000,
+        "num.recovery.threads.per.data.dir": 2,
+        # How often Kafka applies the bounds of topics, in octets and time.
+        "log.retention.check.interval.ms": 30000,
+    }
 
 
 def _kafka_security(stack: Stack) -> dict[str, object]:
@@ -210,18 +213,24 @@ def limit_probes(stack: Stack) -> None:
     login = stack.run / "kafka-command.properties"
     properties = {"security.protocol": "SSL", **pem_files(stack, "command")}
     login.write_text(java_properties(properties))
+    command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
+    command += ["--command-config", str(login), *probe_limits(stack)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise WeirError(f"Kafka took no limit for probes: {(answer.stdout + answer.stderr).strip()[-500:]}", status=1)
+    done.write_text(limits)
+
+
+def probe_limits(stack: Stack) -> list[str]:
+    """What Kafka's command for configurations is told of each probe: octets it may publish, and time of a thread."""
+    rate = stack.config.kafka.probe_rate
     change = ["--add-config", f"request_percentage={REQUEST_PERCENT}"]
     if rate:
         change[1] += f",producer_byte_rate={octets(rate)}"
     else:
         change += ["--delete-config", "producer_byte_rate"]
-    command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
-    command += ["--command-config", str(login), "--alter", "--entity-type", "users", "--entity-default", *change]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise WeirError(f"Kafka took no limit for probes: {(answer.stdout + answer.stderr).strip()[-500:]}", status=1)
-    done.write_text(limits)
+    return ["--alter", "--entity-type", "users", "--entity-default", *change]
 
 
 def cluster_id() -> str:
