@@ -19,16 +19,33 @@ newest() { # the newest complete checkpoint, if there is any
   find "$checkpoints" -mindepth 3 -maxdepth 3 -path '*/chk-*/_metadata' -printf '%T@ %h\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2
 }
 
+configure() { # a copy of the configuration with the password of the cluster's key, which is in no environment and no image
+  export FLINK_CONF_DIR=/tmp/conf
+  local password
+  password=$(</run/weir/jobs/cluster.password)
+  mkdir -p -m 700 "$FLINK_CONF_DIR" && cp /opt/flink/conf/* "$FLINK_CONF_DIR"
+  sed -i "s/^      enabled: true$/&\n      keystore-password: $password\n      key-password: $password\n      truststore-password: $password/" \
+    "$FLINK_CONF_DIR/config.yaml"
+}
+
 case ${1:-} in
   jobmanager | taskmanager)
     echo "$1" >"$part"
+    configure
     exec "/opt/flink/bin/$1.sh" start-foreground
     ;;
   submit)
     shift
     echo submit >"$part"
+    unanswered=0
     while sleep 3; do
-      answers && ! known || continue
+      if ! answers; then
+        # A job manager that started again has another network, which a container shares only if it starts after it.
+        ((++unanswered < 20)) || exit 1
+        continue
+      fi
+      unanswered=0
+      ! known || continue
       state=$(newest)
       echo "submitting the jobs, from ${state:-the beginning}"
       # A job that --jobs leaves out leaves its state behind.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from weir import config, containers, credentials
 
@@ -35,11 +36,24 @@ def test_each_part_gets_its_own_and_no_other_key(out: Path) -> None:
         x509.SubjectAlternativeName
     )
     assert {"kafka", "probes.example"} <= set(names.value.get_values_for_type(x509.DNSName))
-    every = "".join(path.read_text() for path in out.rglob("*") if path.is_file())
+    every = "".join(path.read_text() for path in out.rglob("*") if path.is_file() and path.suffix != ".p12")
     assert every.count("PRIVATE KEY") == 4  # two keys, a line before and a line after each
     for path in out.rglob("*"):
         if path.is_file():
             assert stat.S_IMODE(path.stat().st_mode) == 0o640, path
+
+
+def test_the_parts_of_the_cluster_trust_each_other_alone(out: Path) -> None:
+    password = (out / "jobs/cluster.password").read_bytes()
+    key, certificate, others = pkcs12.load_key_and_certificates((out / "jobs/cluster.p12").read_bytes(), password)
+    assert key
+    assert certificate
+    assert others == []
+    assert key.public_key() == certificate.public_key()
+    # Nothing that the authority issues is taken for one of them.
+    certificate.verify_directly_issued_by(certificate)
+    with pytest.raises(ValueError, match="password"):
+        pkcs12.load_key_and_certificates((out / "jobs/cluster.p12").read_bytes(), b"another")
 
 
 def test_the_broker_listens_by_tls_alone(out: Path) -> None:
@@ -54,9 +68,9 @@ def test_the_broker_listens_by_tls_alone(out: Path) -> None:
 
 
 def test_a_second_start_changes_neither_keys_nor_the_cluster(out: Path) -> None:
-    before = {path: path.read_text() for path in out.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     _keys(out)
-    assert {path: path.read_text() for path in out.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_a_managed_broker_is_reached_as_the_stacks_own(out: Path) -> None:

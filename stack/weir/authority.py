@@ -13,10 +13,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
     load_pem_private_key,
+    pkcs12,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -66,6 +68,18 @@ def issue(certificates: Certificates, hosts: Iterable[str]) -> None:
             _check(path, authorities, now)
         elif not (path.exists() and _is_current(_certificates(path)[0], authorities[0], names, now)):
             _issue(path, part, names, authorities[0], certificates.key)
+
+
+def store_of_one(part: str, password: str) -> bytes:
+    """A PKCS #12 store with a key and the certificate that it signed itself: those who hold it, and trust nothing else, trust each
+    other alone.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"weir.{part}")])
+    made = _builder(name, name, key.public_key()).sign(key, hashes.SHA256())
+    return pkcs12.serialize_key_and_certificates(
+        part.encode(), key, made, None, BestAvailableEncryption(password.encode())
+    )
 
 
 def ending(certificates: Certificates) -> list[str]:

@@ -1,7 +1,7 @@
 """What containers need that cannot share one user's files: `python -m weir.containers keys|prepare`.
 
 `keys` writes weir.yaml, makes the authority and the certificates in $WEIR_HOME, and hands each part its own in a folder of
-its own: the broker's with its properties, the jobs' with theirs. `prepare` makes topics, tables and rights, and hands the
+its own: the broker's with its properties, the jobs' with theirs and with what the parts of Flink's cluster know each other by. `prepare` makes topics, tables and rights, and hands the
 agent its configuration and its credentials. What is handed over is readable for the group of the folder.
 
 Example: python -m weir.containers keys --settings 'kafka: {brokers: "kafka:9092", managed: true}'
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import functools
 import os
+import secrets
 import shlex
 import sys
 import time
@@ -22,7 +23,7 @@ from pathlib import Path
 import httpx
 
 from weir import config, credentials, kafka, private
-from weir.authority import issue
+from weir.authority import issue, store_of_one
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -84,6 +85,10 @@ def keys(stack: Stack, out: Path) -> None:
     _hand(own / "limits", shlex.join(["--bootstrap-server", addresses, *probe_limits(stack)]) + "\n")
     if not (own / "cluster-id").exists():
         _hand(own / "cluster-id", cluster_id() + "\n")
+    if not (jobs / "cluster.p12").exists():
+        password = secrets.token_hex(24)
+        _hand(jobs / "cluster.password", password)
+        _hand(jobs / "cluster.p12", store_of_one("cluster", password))
     _hand(jobs / "key.pem", stack.certificates.of("jobs").read_text())
     _hand(jobs / "ca.pem", stack.certificates.authority.read_text())
     _hand(jobs / "kafka.properties", properties({"security.protocol": "SSL", **_pem(HANDED / "jobs")}))
@@ -145,13 +150,13 @@ def _pem(folder: Path) -> dict[str, object]:
     }
 
 
-def _hand(path: Path, text: str) -> None:
+def _hand(path: Path, content: str | bytes) -> None:
     """Write a file as a whole, for its owner and the group of its folder. Raises WeirError."""
     made = path.with_name(f".{path.name}.new")
     try:
         made.unlink(missing_ok=True)
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text)
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             os.fchown(file.fileno(), -1, path.parent.stat().st_gid)
             os.fchmod(file.fileno(), 0o640)
             os.fsync(file.fileno())

@@ -93,7 +93,8 @@ class Agent:
         self.folder = Path(tempfile.mkdtemp(prefix="weir-bench-"))
         text = f'probe = "{PROBE}"\nstate_dir = "{self.folder}"\n{config}\n'
         text += f'[source]\ninterface = "weir0"\nnetns = "{link.agent}"\n{source}\n'
-        text += f'[kafka]\nbrokers = "{broker.address}"\n[metrics]\n'
+        # Without the credentials of an agent of this machine.
+        text += f'[kafka]\nbrokers = "{broker.address}"\ncredentials = ""\n[metrics]\n'
         (self.folder / "weir-probe.toml").write_text(text)
         command = [str(AGENT), "run", "--summary", "json", "--config", str(self.folder / "weir-probe.toml")]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

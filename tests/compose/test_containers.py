@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -123,6 +124,12 @@ def test_only_who_should_reaches_kafka_and_flink(project: Project) -> None:
     plain = inside.format(port=9094) + "s.send(bytes.fromhex('0000000a00120000000000010000')); print(len(s.recv(4096)))"
     # An alert of TLS, and no answer.
     assert _python(project, "storage", plain).strip() == "7"
+    # The port by which Flink's parts talk, without the key that they share.
+    talk = "import socket, ssl; s = socket.create_connection(('jobmanager', 6123), 5); t = ssl._create_unverified_context().wrap_socket(s); "
+    talk += "t.send(bytes(64)); print('answered', t.recv(9))"
+    said = _python(project, "storage", talk)
+    assert "SSLError" in said
+    assert "answered" not in said
     # The port that takes jobs, from another container.
     assert "refused" in _python(project, "storage", "import socket; socket.create_connection(('jobmanager', 8081), 5)")
 
@@ -168,10 +175,10 @@ def test_what_was_stored_stays_over_a_restart(project: Project, capsys: pytest.C
 
 def test_a_job_manager_that_ends_gets_the_jobs_back(project: Project) -> None:
     before = project.logs("jobs").count("submitting the jobs")
-    podman("kill", project.container("jobmanager"))
-    # The policy `unless-stopped` does not start again what somebody stopped by name.
-    podman("start", project.container("jobmanager"))
-    podman("restart", project.container("jobs"))
+    # As a crash, not by the engine's command: the policy `unless-stopped` does not start again what somebody stopped by name.
+    os.kill(
+        int(podman("container", "inspect", "-f", "{{.State.Pid}}", project.container("jobmanager"))), signal.SIGKILL
+    )
     until(
         "the jobs again",
         lambda: project.logs("jobs").count("submitting the jobs") > before and _is_healthy(project, "jobs"),

@@ -57,6 +57,7 @@ IN_TURN = ("test_tiers", "test_health", "test_forget")
 
 def pytest_configure(config: pytest.Config) -> None:
     """One folder for all processes of this session, and one for its logs."""
+    config.pluginmanager.register(Deselected())
     if not hasattr(config, "workerinput"):
         logs()
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="weir-")
@@ -97,6 +98,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, and those of `in_turn` in their order."""
     turns = {name: turn for turn, name in enumerate(IN_TURN)}
     items.sort(key=lambda item: (-LONGEST_FIRST.get(place(item.nodeid), 0), turns.get(item.path.stem, 0)))
+
+
+class Deselected:
+    """How many tests the mark leaves out, which only the processes know that run the others: the report says it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """In a process that runs tests."""
+        self.count += len(items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell the process that collects the results."""
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output["deselected"] = self.count
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Each process has left out the same tests."""
+        self.count = max(self.count, getattr(node, "workeroutput", {}).get("deselected", 0))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """As pytest says it of one process."""
+        if self.count and not hasattr(terminalreporter.config, "workerinput"):
+            terminalreporter.write_line(f"{self.count} deselected")
 
 
 @pytest.fixture(scope="module")

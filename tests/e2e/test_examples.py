@@ -116,7 +116,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     programs = made / "programs"
     programs.mkdir()
     (made / "etc").mkdir()
-    (programs / "ssh").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    # Another machine has another /var/lib.
+    (programs / "ssh").write_text(
+        '#!/bin/bash\nshift\nexec unshare --mount bash -c \'mount -t tmpfs none /var/lib && exec "$@"\' - "$@"\n'
+    )
     for one in programs.iterdir():
         one.chmod(0o755)
     # A copy: what an example writes to must not be the agent of other tests.
