@@ -41,7 +41,9 @@ def next_step(held: dict[str, Any], page: str) -> str:
     """What to do before this page (its slug) has something to show, as Markdown; empty if nothing is to be done. `held` has the
     columns of the question above."""
     if not held["flows"]:
-        return _START.format(probes=held["probes"]) if held["probes"] else _ENROL
+        # A customer learns no probe's name.
+        named = "any probe" if page == "customer" else held["probes"]
+        return _START.format(probes=named) if held["probes"] else _ENROL
     if page == "customer" and not held["customers"]:
         return _CUSTOMERS
     if page == "nation" and not held["systems"]:

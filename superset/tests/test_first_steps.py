@@ -20,6 +20,7 @@ PAGES = {name: yaml.safe_load(text) for name, text in weir_assets.bundle().items
         ({"probes": "", "flows": 0}, "now", "weir probe add NAME"),
         ({"probes": "", "flows": 0}, "customer", "weir probe add NAME"),
         ({"flows": 0}, "talkers", "Nothing has arrived from north, south yet"),
+        ({"flows": 0}, "customer", "Nothing has arrived from any probe yet"),
         ({"customers": 0}, "customer", "weir prefixes set"),
         ({"customers": 0}, "threats", ""),
         ({"systems": 0}, "nation", "flink.as_database"),
