@@ -1,4 +1,4 @@
-"""The compose file conforms to the compose specification; `make test-compose` runs it (tests/compose)."""
+"""The compose file conforms to the compose specification; `make test-compose` runs it."""
 
 from __future__ import annotations
 
