@@ -57,6 +57,7 @@ NO_REASON = "ignored by cargo without a reason"
 #: The tests end to end, in four processes. Those with the mark `long` repeat a promise on whole captures, or after a kill at every
 #: point, or need a stack as no other test does: `make test-long` runs them.
 END_TO_END = "-v -n 4 --dist loadfile --no-loadscope-reorder e2e"
+NOT_LONG = "-m 'not long'"
 #: A file system in memory, on which the tests' servers create and delete files at less cost.
 MEMORY = Path("/dev/shm")
 #: Octets that must be free there, several times what the tests hold at once.
@@ -213,7 +214,7 @@ def parts(what: str) -> list[Part]:
             Part("compose", ".", ["make test-compose"]),
         ]
     return [
-        Part("e2e", "tests", [pytest("e2e", stack, END_TO_END)], by_pytest, usual="-m 'not long'"),
+        Part("e2e", "tests", [pytest("e2e", stack, END_TO_END)], by_pytest, usual=NOT_LONG),
         Part("superset", ".", [pytest("superset", stack, "superset/tests")], by_pytest),
         Part("capture", "capture", [cargo("test --locked --quiet {only}")], by_cargo, nice=5),
         Part(
@@ -325,7 +326,7 @@ class Lanes:
         part.seconds = time.time() - part.began
         part.ran, part.skipped = counted(part)
         left = re.findall(r"(\d+) deselected", part.log.read_text(errors="replace"))
-        part.later = int(left[-1]) if left and part.usual.startswith("-m 'not ") and self.only is None else 0
+        part.later = int(left[-1]) if left and part.usual == NOT_LONG and self.only is None else 0
         if part.select and not ended and not part.ran and not self.only:
             ended = NONE_RAN
             with part.log.open("a") as log:

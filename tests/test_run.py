@@ -104,10 +104,10 @@ def test_what_is_left_to_the_long_tests_is_said(
 ) -> None:
     content = "import pytest\ndef test_runs(): pass\n@pytest.mark.long\ndef test_lasts(): pass\n"
     part = by_pytest(tmp_path, content)
-    part.usual = "-m 'not long'"
+    part.usual = run.NOT_LONG
     assert runner([part]) == 0
     assert "1 tests ran, 0 were skipped, 1 are for make test-long;" in capfd.readouterr().out
-    # A test that is asked for by name runs.
+    # A test runs if its name is given, long or not.
     assert runner([part], "--only", "lasts") == 0
     assert "1 tests ran, 0 were skipped; " in capfd.readouterr().out
 

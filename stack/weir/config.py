@@ -71,6 +71,11 @@ class Kafka(_Part):
     def _is_rate(cls, value: str) -> str:
         return _checked_size(value)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the broker is somebody else's, who makes its users and says how this command logs in."""
+        return bool(self.brokers) and not self.managed
+
 
 class Flink(_Part):
     """The jobs, run in one process."""
@@ -370,7 +375,7 @@ class Stack:
     def brokers(self) -> Brokers:
         """Kafka's addresses for this command and the jobs, and how this command logs in there. Raises WeirError."""
         kafka = self.config.kafka
-        if kafka.brokers and not kafka.managed:
+        if kafka.is_foreign:
             return Brokers(kafka.brokers, read_properties(Path(kafka.properties)) if kafka.properties else {})
         part = str(self.certificates.of("command"))
         login = {
@@ -385,7 +390,7 @@ class Stack:
     def probes_brokers(self) -> str:
         """Kafka's addresses for probes."""
         kafka = self.config.kafka
-        if kafka.brokers and not kafka.managed:
+        if kafka.is_foreign:
             return kafka.brokers
         return f"{self.probes_host}:{self.config.ports.kafka_probes}"
 

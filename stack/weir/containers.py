@@ -1,8 +1,9 @@
 """What containers need that cannot share one user's files: `python -m weir.containers keys|prepare`.
 
 `keys` writes weir.yaml, makes the authority and the certificates in $WEIR_HOME, and hands each part its own in a folder of
-its own: the broker's with its properties, the jobs' with theirs and with what the parts of Flink's cluster know each other by. `prepare` makes topics, tables and rights, and hands the
-agent its configuration and its credentials. What is handed over is readable for the group of the folder.
+its own: the broker's with its properties; the jobs' with theirs, and with the key that the parts of Flink's cluster share.
+`prepare` makes topics, tables and rights, and hands the agent its configuration and its credentials. The group of each folder
+may read what it holds.
 
 Example: python -m weir.containers keys --settings 'kafka: {brokers: "kafka:9092", managed: true}'
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import secrets
 import shlex
 import sys
@@ -19,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
@@ -29,8 +30,10 @@ from weir.config import Stack
 from weir.errors import WeirError
 from weir.java import properties
 from weir.migrations import apply_access, migrate
-from weir.services import broker_java, broker_properties, cluster_id, probe_limits
+from weir.services import broker_java, broker_properties, cluster_id, pem_files, probe_limits
 from weir.stack import complete_probes, enrol_here
+
+T = TypeVar("T")
 
 #: Where the broker's container and that of the jobs find what they are handed.
 HANDED = Path("/run/weir")
@@ -96,7 +99,7 @@ def keys(stack: Stack, out: Path) -> None:
 
 def prepare(stack: Stack, out: Path, agent: str | None) -> None:
     """Make topics, tables and rights, and hand the agent on this machine its credentials; safe to repeat."""
-    server = _store(stack.clickhouse_url)
+    server = _patiently(functools.partial(_is_server, stack.clickhouse_url))
     for step in (kafka.create_topics, kafka.configure_topics):
         _patiently(functools.partial(step, stack.brokers))
     _patiently(functools.partial(credentials.permit_jobs, stack))
@@ -113,54 +116,38 @@ def prepare(stack: Stack, out: Path, agent: str | None) -> None:
         print(f"enrolled {name}")
 
 
-def _patiently(step: Callable[[], object]) -> None:
-    """Repeat what Kafka did not take: it may still be busy with its start. Raises WeirError."""
+def _patiently(step: Callable[[], T]) -> T:
+    """Repeat what a server did not take: it may still be busy with its start. Returns what it gave. Raises WeirError."""
     end = time.monotonic() + _PATIENCE
     while True:
         try:
-            step()
-            return
+            return step()
         except WeirError:
             if time.monotonic() > end:
                 raise
         time.sleep(1)
 
 
-def _store(url: str) -> bool:
-    """Wait for the store; returns whether it is a clickhouse-server, whose users are made by SQL. Raises WeirError."""
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            if httpx.get(f"{url}/ping", timeout=5).status_code == 200:
-                # On this port a clickhouse-server has no such page.
-                return httpx.get(f"{url}/metrics", timeout=5).status_code != 200
-        except httpx.HTTPError:
-            pass
-        if time.monotonic() > end:
-            raise WeirError(f"the store at {url} does not answer", status=1)
-        time.sleep(1)
+def _is_server(url: str) -> bool:
+    """Whether the store is a clickhouse-server, whose users are made by SQL. Raises WeirError if it does not answer."""
+    try:
+        if httpx.get(f"{url}/ping", timeout=5).status_code == 200:
+            # On this port a clickhouse-server has no such page.
+            return httpx.get(f"{url}/metrics", timeout=5).status_code != 200
+    except httpx.HTTPError:
+        pass
+    raise WeirError(f"the store at {url} does not answer", status=1)
 
 
 def _pem(folder: Path) -> dict[str, object]:
-    return {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": folder / "key.pem",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": folder / "ca.pem",
-    }
+    return pem_files(folder / "key.pem", folder / "ca.pem")
 
 
 def _hand(path: Path, content: str | bytes) -> None:
     """Write a file as a whole, for its owner and the group of its folder. Raises WeirError."""
-    made = path.with_name(f".{path.name}.new")
     try:
-        made.unlink(missing_ok=True)
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            os.fchown(file.fileno(), -1, path.parent.stat().st_gid)
-            os.fchmod(file.fileno(), 0o640)
-            os.fsync(file.fileno())
-        made.replace(path)
+        octets = content.encode() if isinstance(content, str) else content
+        private.write(path, octets, over=True, group=path.parent.stat().st_gid)
     except OSError as error:
         raise WeirError(f"cannot write {path}: {error.strerror}", status=1) from error
 

@@ -42,7 +42,7 @@ class Unusable(WeirError):
 
 def manages(stack: Stack) -> bool:
     """Whether `weir` makes the broker's users: it is the stack's own; others' brokers are their operators'."""
-    return not stack.config.kafka.brokers or stack.config.kafka.managed
+    return not stack.config.kafka.is_foreign
 
 
 def has(stack: Stack, probe: str) -> bool:

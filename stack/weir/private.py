@@ -12,8 +12,9 @@ from typing import TextIO
 from weir.errors import WeirError
 
 
-def write(path: Path, content: bytes, *, over: bool = False) -> None:
-    """Write a file as a whole, whoever reads it meanwhile. over: replace one that is there; otherwise that one stays."""
+def write(path: Path, content: bytes, *, over: bool = False, group: int | None = None) -> None:
+    """Write a file as a whole, whoever reads it meanwhile. over: replace one that is there; otherwise that one stays. group: the
+    number of a group that may read it, too."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     made = Path(name)
@@ -21,6 +22,9 @@ def write(path: Path, content: bytes, *, over: bool = False) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            if group is not None:
+                os.fchown(handle, -1, group)
+                os.fchmod(handle, 0o640)
             os.fsync(handle)
         if over:
             made.replace(path)

@@ -167,7 +167,7 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
         "listener.name.internal.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=(weir\\.[a-z]+)$/$1/",
-        **pem_files(stack, "broker"),
+        **_pem_files(stack, "broker"),
         "sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.probes.scram-sha-512.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
@@ -190,13 +190,17 @@ def _kafka_security(stack: Stack) -> dict[str, object]:
     }
 
 
-def pem_files(stack: Stack, part: str) -> dict[str, object]:
-    """Properties of Kafka's Java programs: the certificate of a part, and the authority that it trusts."""
+def _pem_files(stack: Stack, part: str) -> dict[str, object]:
+    return pem_files(stack.certificates.of(part), stack.certificates.authority)
+
+
+def pem_files(key: Path, authority: Path) -> dict[str, object]:
+    """Properties of Kafka's Java programs: the file with a part's key and certificate, and that of the authority that it trusts."""
     return {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": stack.certificates.of(part),
+        "ssl.keystore.location": key,
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": stack.certificates.authority,
+        "ssl.truststore.location": authority,
     }
 
 
@@ -211,7 +215,7 @@ def limit_probes(stack: Stack) -> None:
     if done.exists() and done.read_text() == limits:
         return
     login = stack.run / "kafka-command.properties"
-    properties = {"security.protocol": "SSL", **pem_files(stack, "command")}
+    properties = {"security.protocol": "SSL", **_pem_files(stack, "command")}
     login.write_text(java_properties(properties))
     command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
@@ -223,7 +227,8 @@ def limit_probes(stack: Stack) -> None:
 
 
 def probe_limits(stack: Stack) -> list[str]:
-    """What Kafka's command for configurations is told of each probe: octets it may publish, and time of a thread."""
+    """Words for Kafka's command kafka.admin.ConfigCommand: how many octets a second each probe may publish, and how much of the
+    broker's time its requests may take."""
     rate = stack.config.kafka.probe_rate
     change = ["--add-config", f"request_percentage={REQUEST_PERCENT}"]
     if rate:
@@ -298,7 +303,7 @@ def _flink(stack: Stack) -> Service:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, exist_ok=True)
         if not stack.config.kafka.brokers:
-            properties = {"security.protocol": "SSL", **pem_files(stack, "jobs")}
+            properties = {"security.protocol": "SSL", **_pem_files(stack, "jobs")}
             _own_jobs_login(stack).write_text(java_properties(properties))
 
     return Service(

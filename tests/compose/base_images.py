@@ -160,10 +160,6 @@ def _superset(folder: Path) -> None:
     shutil.copy(CHECKOUT / "superset/requirements.txt", folder)
 
 
-def _nothing(_: Path) -> None:
-    pass
-
-
 #: Each image with its Dockerfile, what makes the folder beside it, and what of the checkout its contents depend on.
 IMAGES: dict[str, tuple[str, Callable[[Path], None], list[str]]] = {
     "rust:1.95-slim-bookworm": (_RUST, _rust, []),
