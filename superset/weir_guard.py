@@ -66,6 +66,8 @@ PAGES = frozenset(
         ("POST", "/superset/log/"),
     ]
 )
+#: How much of a body that is too large is read and thrown away, for its sender to hear so.
+DISCARDED_OCTETS = 4 * weir_requests.MOST_OCTETS
 _DATA = "/api/v1/chart/data"
 _LEGACY = "/superset/explore_json/"
 _FILTER_STATE = "/filter_state"
@@ -98,6 +100,15 @@ def attach(app: Any, front_page: str) -> None:
 
     # Before all others: the check against forged requests reads the whole form, that of a login, too.
     app.before_request_funcs.setdefault(None, []).insert(0, bounded)
+
+    @app.after_request  # type: ignore[untyped-decorator]
+    def answer_is_heard(response: Any) -> Any:
+        # Who is still sending when the connection closes loses the answer: TCP resets the connection.
+        if response.status_code == 413:
+            left = DISCARDED_OCTETS
+            while left > 0 and (piece := request.environ["wsgi.input"].read(min(left, 1 << 16))):
+                left -= len(piece)
+        return response
 
     @app.before_request  # type: ignore[untyped-decorator]
     def listed_alone() -> Any:
