@@ -24,7 +24,7 @@ from weir.certificates import Certificates
 from weir.errors import WeirError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-Job = Literal["ingest", "topn", "indicators", "mixes", "filters", "health", "alerts"]
+Job = Literal["ingest", "topn", "indicators", "mixes", "filters", "health", "alerts", "detect"]
 
 
 class _Part(BaseModel):

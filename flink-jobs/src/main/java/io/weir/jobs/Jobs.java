@@ -1,6 +1,7 @@
 package io.weir.jobs;
 
 import io.weir.jobs.alerts.Alerts;
+import io.weir.jobs.detect.Detect;
 import io.weir.jobs.filters.Filters;
 import io.weir.jobs.graph.Job;
 import io.weir.jobs.health.Health;
@@ -21,7 +22,8 @@ public final class Jobs {
           new Mixes(),
           new Filters(),
           new Health(),
-          new Alerts());
+          new Alerts(),
+          new Detect());
 
   private Jobs() {}
 }

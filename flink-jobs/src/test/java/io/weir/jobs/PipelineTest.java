@@ -40,7 +40,8 @@ class PipelineTest {
         "filters",
         "health",
         "alerts",
-        "ingest,topn,indicators,mixes,filters,health,alerts",
+        "detect",
+        "ingest,topn,indicators,mixes,filters,health,alerts,detect",
         "topn,filters"
       })
   void everyOperatorHasAUidOfItsOwn(String jobs) throws Exception {
@@ -54,7 +55,8 @@ class PipelineTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"ingest", "topn", "indicators", "mixes", "filters", "health", "alerts"})
+  @ValueSource(
+      strings = {"ingest", "topn", "indicators", "mixes", "filters", "health", "alerts", "detect"})
   void aJobAloneStoresItsOwnRowsOnly(String job) throws Exception {
     Map<String, List<String>> tables =
         Map.of(
@@ -62,7 +64,8 @@ class PipelineTest {
             "topn indicators mixes", List.of("windows"),
             "filters", List.of("counters-end", "counter-means"),
             "health", List.of("alerts"),
-            "alerts", List.of("agent-alerts"));
+            "alerts", List.of("agent-alerts"),
+            "detect", List.of("detected"));
     String plan = graph(job).getStreamNodes().toString();
     tables.forEach(
         (name, stored) -> {

@@ -46,6 +46,7 @@ import java.util.stream.IntStream;
  *                                               ;syn=FWD,REV and synack, fin, rst, icmp, icmp-udp likewise; ;guess ;new
  *                                               ;app=N ;sampled=N ;at=MS after the interval's start
  *                                               ;ports=N: such a flow from each of N source ports, from PORT on
+ *                                               ;senders=N ;hosts=N ;dst-ports=N likewise for sources, destinations and their ports
  *   4  overflow alpha/0 PACKETS,OCTETS          a batch of one overflow record
  *   4  reports alpha/0 TEXT                     a batch in protobuf's text format
  *   10 close alpha/0 [last] [gap=N] [skip=N] [source=S] [not-metered=N] [interface=PACKETS,OCTETS]
@@ -465,16 +466,42 @@ final class Trace {
       for (String part : Arrays.asList(parts).subList(1, parts.length)) {
         detail(flow, part.substring(0, (part + "=").indexOf('=')), part.replaceAll(".*=", ""));
       }
-      int flows = Integer.parseInt(option(Arrays.asList(parts), "ports", "1"));
-      for (int port = 0; port < flows; port++) {
-        batch.addFlows(flow);
-        flow.setSrcPort(flow.getSrcPort() + 1);
+      int flows = 0;
+      for (Flow each : alike(flow, Arrays.asList(parts))) {
+        batch.addFlows(each);
+        flows++;
       }
       worker.packets += flows * (counts[0] + counts[2]);
       worker.octets += flows * (counts[1] + counts[3]);
       worker.records += flows;
     }
     return header(probe, number, worker).setBatch(batch).build();
+  }
+
+  /** A flow from each of several ports or sources, or to each of several destinations or ports. */
+  private static List<Flow> alike(Flow.Builder flow, List<String> parts) {
+    List<Flow> flows = new ArrayList<>();
+    int ports = Integer.parseInt(option(parts, "ports", "1"));
+    int senders = Integer.parseInt(option(parts, "senders", "1"));
+    int hosts = Integer.parseInt(option(parts, "hosts", "1"));
+    int dstPorts = Integer.parseInt(option(parts, "dst-ports", "1"));
+    for (int i = 0; i < Math.max(Math.max(ports, senders), Math.max(hosts, dstPorts)); i++) {
+      flows.add(flow.build());
+      flow.setSrcPort(flow.getSrcPort() + (ports > 1 ? 1 : 0));
+      flow.setDstPort(flow.getDstPort() + (dstPorts > 1 ? 1 : 0));
+      flow.setSrcAddr(senders > 1 ? next(flow.getSrcAddr()) : flow.getSrcAddr());
+      flow.setDstAddr(hosts > 1 ? next(flow.getDstAddr()) : flow.getDstAddr());
+    }
+    return flows;
+  }
+
+  /** The address after this one. */
+  private static ByteString next(ByteString address) {
+    byte[] octets = address.toByteArray();
+    for (int at = octets.length - 1; at >= 0 && ++octets[at] == 0; at--) {
+      // carries
+    }
+    return ByteString.copyFrom(octets);
   }
 
   private static void detail(Flow.Builder flow, String name, String value) throws IOException {
@@ -491,7 +518,7 @@ final class Trace {
       case "app" -> flow.setApplicationId((int) both[0]);
       case "sampled" -> flow.setSamplingRate((int) both[0]);
       case "at" -> flow.setFirstSeenOffsetMs(both[0]);
-      case "ports" -> {} // read by the caller
+      case "ports", "senders", "hosts", "dst-ports" -> {} // read by the caller
       default -> throw new IOException("no such detail of a flow: " + name);
     }
   }

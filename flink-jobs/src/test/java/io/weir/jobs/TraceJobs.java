@@ -4,6 +4,7 @@ import io.weir.jobs.Trace.Event;
 import io.weir.jobs.Trace.Stop;
 import io.weir.jobs.alerts.AlertMessage;
 import io.weir.jobs.alerts.Forward;
+import io.weir.jobs.detect.DetectStages;
 import io.weir.jobs.enrich.DeclaredLookups;
 import io.weir.jobs.enrich.Enrich;
 import io.weir.jobs.filters.CounterRows;
@@ -128,7 +129,9 @@ final class TraceJobs {
           "health",
           entries -> new Health(),
           "alerts",
-          entries -> new Alerts());
+          entries -> new Alerts(),
+          "detect",
+          entries -> new Detect());
 
   interface Factory {
     /** Creates the job; its windows hold at most this many entries. */
@@ -393,6 +396,50 @@ final class TraceJobs {
     @Override
     List<Stage<?, ?>> stages() {
       return List.of(accept, forward);
+    }
+  }
+
+  /** detect: the rows of alerts on hosts, prefixes and customers. */
+  private static final class Detect extends Job {
+    private final Stage<RawMessage, Accepted> accept = accept();
+    private final DeclaredLookups known = new DeclaredLookups();
+    private final Stage<Accepted, Accepted> enrich =
+        Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
+    private final DetectStages detect = new DetectStages();
+
+    Detect() throws Exception {}
+
+    @Override
+    void event(Event event, List<String> out) throws Exception {
+      lines(detect.time(event.at()), out);
+      if (event.message() != null && !known.take(event.message())) {
+        for (Accepted message : accept.give(event.message())) {
+          for (Accepted enriched : enrich.give(message)) {
+            lines(detect.give(enriched), out);
+          }
+        }
+        if (!seldomBarriers) {
+          barrier(out);
+        }
+      }
+    }
+
+    private static void lines(List<AlertMessage> alerts, List<String> out) throws IOException {
+      for (AlertMessage alert : alerts) {
+        out.add(Golden.line(alert.row()));
+      }
+    }
+
+    @Override
+    void barrier(List<String> out) throws Exception {
+      lines(detect.barrier(), out);
+    }
+
+    @Override
+    List<Stage<?, ?>> stages() {
+      List<Stage<?, ?>> stages = new ArrayList<>(List.of(accept, enrich));
+      stages.addAll(detect.stages());
+      return stages;
     }
   }
 

@@ -7,6 +7,12 @@ import io.weir.jobs.table.Table;
 import io.weir.jobs.table.TableRow;
 import io.weir.proto.Alert;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Arrays;
+import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.core.memory.DataInputView;
@@ -27,6 +33,10 @@ public record AlertMessage(Alert alert, int version) {
     return row(Table.AGENT_ALERTS);
   }
 
+  private static long[] ports(List<Integer> ports) {
+    return ports.stream().mapToLong(Integer::toUnsignedLong).toArray();
+  }
+
   private TableRow row(Table table) {
     Map<String, Long> values = new TreeMap<>();
     alert.getValuesMap().forEach((name, value) -> values.put(name, Math.round(value)));
@@ -42,9 +52,29 @@ public record AlertMessage(Alert alert, int version) {
       alert.getClosedMs(),
       alert.getText(),
       values,
-      version
+      version,
+      alert.getSubjectKind(),
+      alert.getTechnique(),
+      alert.getPeersMap(),
+      ports(alert.getPortsList()),
+      alert.getProbesMap(),
+      alert.getScore(),
+      alert.getThreshold(),
+      alert.getQuery()
     };
     return new TableRow(table, cells);
+  }
+
+  /** The id of an alert: a hash of what all its messages share. */
+  public static String id(String reason, String probe, String subject, long openedMs) {
+    String text = String.join("\n", reason, probe, subject, Long.toString(openedMs));
+    try {
+      byte[] hash =
+          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+      return HexFormat.of().formatHex(Arrays.copyOf(hash, 16));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException(e); // every Java has it
+    }
   }
 
   /** Writes a {@link AlertMessage}. */

@@ -3,11 +3,6 @@ package io.weir.jobs.health;
 import io.weir.jobs.alerts.AlertMessage;
 import io.weir.proto.Alert;
 import io.weir.proto.Severity;
-import java.nio.charset.StandardCharsets;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.util.Arrays;
-import java.util.HexFormat;
 import java.util.Map;
 import java.util.function.Consumer;
 
@@ -70,7 +65,7 @@ final class Condition {
       alert =
           Alert.newBuilder()
               .setMajor(1)
-              .setId(id(reason.word(), probe, "", since))
+              .setId(AlertMessage.id(reason.word(), probe, "", since))
               .setReason(reason.word())
               .setProbe(probe)
               .setOpenedMs(since)
@@ -132,17 +127,5 @@ final class Condition {
     newest = null;
     version++;
     out.accept(new AlertMessage(next, version));
-  }
-
-  /** The fields that all messages on one alert share. */
-  static String id(String reason, String probe, String subject, long openedMs) {
-    String text = String.join("\n", reason, probe, subject, Long.toString(openedMs));
-    try {
-      byte[] hash =
-          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
-      return HexFormat.of().formatHex(Arrays.copyOf(hash, 16));
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException(e); // every Java has it
-    }
   }
 }

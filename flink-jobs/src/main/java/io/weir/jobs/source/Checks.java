@@ -50,6 +50,12 @@ final class Checks {
   /** By how much an agent's clock may be ahead. */
   private static final long AHEAD_MS = 86_400_000;
 
+  /** Number of an alert's peers, and of its ports. */
+  private static final int MAX_EVIDENCE = 10;
+
+  private static final Pattern KIND = Pattern.compile("[a-z]{0,15}");
+  private static final Pattern TECHNIQUE = Pattern.compile("(T[0-9]{4}(\\.[0-9]{3})?)?");
+  private static final Pattern ADDRESS = Pattern.compile("[0-9a-f:.]{2,45}");
   private static final Pattern WORD = Pattern.compile("[a-z][a-z0-9_]{0,62}");
 
   /** A message is unreadable; the text is the cause. */
@@ -144,6 +150,7 @@ final class Checks {
     if (alert.getValuesCount() > MAX_VALUES) {
       throw new Refused("bad_record: more than " + MAX_VALUES + " values");
     }
+    evidence(alert);
     for (Map.Entry<String, Double> value : alert.getValuesMap().entrySet()) {
       if (!WORD.matcher(value.getKey()).matches()) {
         throw new Refused("bad_record: the name of a value that is not in snake case");
@@ -153,6 +160,32 @@ final class Checks {
       }
     }
     return new AgentAlert(alert, raw.offset(), raw.appended());
+  }
+
+  /** Checks the evidence of an alert: what an agent may not say is left to the jobs. */
+  private static void evidence(Alert alert) throws Refused {
+    if (!KIND.matcher(alert.getSubjectKind()).matches()) {
+      throw new Refused("bad_record: a kind of subject that is not a short word");
+    }
+    if (!TECHNIQUE.matcher(alert.getTechnique()).matches()) {
+      throw new Refused("bad_record: a technique that is not like T1046 or T1498.001");
+    }
+    if (alert.getPeersCount() > MAX_EVIDENCE || alert.getPortsCount() > MAX_EVIDENCE) {
+      throw new Refused("bad_record: more than " + MAX_EVIDENCE + " peers or ports");
+    }
+    for (String peer : alert.getPeersMap().keySet()) {
+      if (!ADDRESS.matcher(peer).matches()) {
+        throw new Refused("bad_record: a peer that is not an address");
+      }
+    }
+    for (double number : new double[] {alert.getScore(), alert.getThreshold()}) {
+      if (!(Math.abs(number) < 0x1p63)) {
+        throw new Refused("bad_record: a score or threshold of " + number);
+      }
+    }
+    if (alert.getProbesCount() > 0 || !alert.getQuery().isEmpty()) {
+      throw new Refused("bad_record: probes or a query, which only the jobs state");
+    }
   }
 
   /** Checks the times of an alert that came at {@code came}; only that of its end may be absent. */

@@ -209,6 +209,12 @@ public final class Table {
         .add(STRING, "text")
         .add(MAP, "values")
         .add(UINT32, "version")
+        .add(STRING, "subject_kind", "technique")
+        .add(MAP, "peers")
+        .add(ARRAY_UINT64, "ports")
+        .add(MAP, "probes")
+        .add(FLOAT64, "score", "threshold")
+        .add(STRING, "query")
         .declared();
   }
 

@@ -81,6 +81,11 @@ public final class Buckets {
         / (MAX_PARALLELISM / COUNT);
   }
 
+  /** The id of the bucket with this number. */
+  public static int id(int number) {
+    return IDS[number];
+  }
+
   /** The bit of the bucket with this id, in a set of buckets. */
   static long bit(int id) {
     return 1L << number(id);

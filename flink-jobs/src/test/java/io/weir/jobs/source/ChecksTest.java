@@ -140,6 +140,23 @@ class ChecksTest {
   void anAlertHasValuesThatItsColumnsHold() {
     assertEquals("major: 2, understood is 1", refusal(alert().setMajor(2)));
     assertEquals("bad_record: severity 9", refusal(alert().setSeverityValue(9)));
+    String onlyJobs = "bad_record: probes or a query, which only the jobs state";
+    assertEquals(onlyJobs, refusal(alert().setQuery("SELECT 1")));
+    assertEquals(onlyJobs, refusal(alert().putProbes("beta", 1)));
+    assertEquals(
+        "", refusal(alert().putPeers("2001:db8::1", 1).addPorts(22).setTechnique("T1046")));
+    assertEquals(
+        "bad_record: a peer that is not an address", refusal(alert().putPeers("' OR 1", 1)));
+    assertEquals(
+        "bad_record: a technique that is not like T1046 or T1498.001",
+        refusal(alert().setTechnique("T1")));
+    assertEquals(
+        "bad_record: a kind of subject that is not a short word",
+        refusal(alert().setSubjectKind("a b")));
+    assertEquals("bad_record: a score or threshold of NaN", refusal(alert().setScore(Double.NaN)));
+    assertEquals(
+        "bad_record: more than 10 peers or ports",
+        refusal(alert().addAllPorts(java.util.Collections.nCopies(11, 22))));
     assertEquals("bad_record: a reason that is not in snake case", refusal(alert().setReason("A")));
     String noId = "bad_record: an id of no or more than 255 characters";
     assertEquals(noId, refusal(alert().setId("")));

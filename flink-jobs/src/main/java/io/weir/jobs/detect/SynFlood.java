@@ -1,0 +1,239 @@
+package io.weir.jobs.detect;
+
+import io.weir.proto.Severity;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/**
+ * Hosts, prefixes and customers that get SYNs whose senders complete no handshake. The rate of
+ * these is compared with a floor, and, by a cumulative sum (CUSUM), with the subject's own past:
+ * the sum grows by what exceeds the mean and half a standard deviation, and must reach five
+ * standard deviations. More handshakes than such SYNs are a crowd, not a flood.
+ */
+final class SynFlood extends Detector<SynFlood.Memory> {
+  static final Reason REASON = new Reason("syn_flood", "T1498.001", 60_000);
+
+  /** SYNs in a second, by kind of subject. */
+  static final int[] FLOOR = {100, 300, 1000};
+
+  /** Senders that a flood on a prefix or a customer has at least: one alone is a scan. */
+  static final int SENDERS = 10;
+
+  private static final double DRIFT = .5;
+  private static final double DECISION = 5;
+
+  /** Weight of the newest span in the mean. */
+  private static final double NEWEST = .1;
+
+  /** Spans without any such SYN after which the past counts no more. */
+  private static final long FORGOTTEN = 360;
+
+  private static final int INCOMPLETE = 0;
+  private static final int COMPLETE = 1;
+  private static final int UNLISTED = 2;
+
+  /** What is remembered of a subject. */
+  static final class Memory {
+    private final Spans incomplete = new Spans();
+    private final Spans complete = new Spans();
+    private final Peers peers = new Peers();
+    private double mean;
+    private double variance;
+    private double sum;
+
+    /** SYNs a second in the newest span. */
+    private double last;
+
+    private boolean flooded;
+
+    /** Such SYNs since the flood began. */
+    private long seen;
+
+    private long since;
+    private long until;
+  }
+
+  SynFlood() {
+    super(2, 3, 3, 10, true);
+  }
+
+  @Override
+  List<Reason> reasons() {
+    return List.of(REASON);
+  }
+
+  @Override
+  void see(Look record, Gathered into) {
+    long syns = record.flow.getFwdTcpSyn();
+    if (syns == 0 || record.protocol != Look.TCP || record.oneWay) {
+      return;
+    }
+    if (record.overflowKey == 0) {
+      if (record.isHandshakeComplete()) {
+        into.handshake(record.dstHigh, record.dstLow, record.dstCustomer);
+        return;
+      }
+      if (!record.isSettled()) {
+        return;
+      }
+    } else if (record.overflowKey == 2) {
+      // Each complete handshake has two other packets of its initiator at least.
+      long others = record.flow.getFwdPackets() - syns - record.flow.getFwdTcpRst();
+      syns -= Math.min(syns, Math.max(0, others) / 2);
+    } else {
+      return; // its destination is unknown
+    }
+    add(record, syns, Subject.host(record.dstHigh, record.dstLow), into);
+    add(record, syns, Subject.prefix(record.dstHigh, record.dstLow), into);
+    if (record.dstCustomer != 0) {
+      add(record, syns, Subject.customer(record.dstCustomer), into);
+    }
+  }
+
+  private void add(Look record, long syns, Subject subject, Gathered into) {
+    if (syns == 0) {
+      return;
+    }
+    Gathered.Group group = into.of(this, subject);
+    group.add(INCOMPLETE, syns);
+    if (hasRoom(group)) {
+      group.item(record.srcHigh, record.srcLow, record.flow.getDstPort());
+    } else {
+      group.add(UNLISTED, 1);
+    }
+  }
+
+  @Override
+  void complete(Gathered into) {
+    into.eachHandshake(
+        (high, low, customer) -> {
+          count(into, Subject.host(high, low));
+          count(into, Subject.prefix(high, low));
+          if (customer != 0) {
+            count(into, Subject.customer(customer));
+          }
+        });
+  }
+
+  private void count(Gathered into, Subject subject) {
+    Gathered.Group group = into.known(this, subject);
+    if (group != null) {
+      group.add(COMPLETE, 1);
+    }
+  }
+
+  @Override
+  Map<At, Memory> memories(Memories of) {
+    return of.synFloods;
+  }
+
+  @Override
+  Memory fresh() {
+    return new Memory();
+  }
+
+  @Override
+  long weight(Memory memory) {
+    return memory.incomplete.newest() + Math.round(memory.mean * Spans.SPAN_MS / 1000);
+  }
+
+  @Override
+  long until(Memory memory) {
+    return memory.until;
+  }
+
+  @Override
+  void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
+    long after = memory.incomplete.begin(evidence);
+    memory.complete.begin(evidence);
+    if (after > 0) {
+      end(memory, after);
+    }
+    long syns = memory.incomplete.add(evidence, evidence.number(INCOMPLETE));
+    long handshakes = memory.complete.add(evidence, evidence.number(COMPLETE));
+    memory.seen += evidence.number(INCOMPLETE);
+    memory.peers.add(evidence, numbers(), evidence.number(UNLISTED));
+    double rate = Spans.rate(syns, evidence);
+    double deviation = Math.sqrt(memory.variance);
+    int floor = FLOOR[evidence.subject().kind().ordinal()];
+    boolean several =
+        evidence.subject().kind() == Subject.Kind.HOST || memory.peers.distinct() >= SENDERS;
+    boolean flood =
+        rate >= floor
+            && memory.sum + rate - memory.mean - DRIFT * deviation >= DECISION * deviation
+            && syns >= handshakes
+            && several;
+    memory.last = Math.max(memory.last, rate);
+    memory.until = Math.max(memory.until, evidence.until());
+    if (!flood) {
+      return;
+    }
+    if (!memory.flooded) {
+      memory.since = evidence.start();
+      memory.seen = syns;
+    }
+    memory.flooded = true;
+    out.accept(
+        new Finding(
+            REASON,
+            evidence.subject(),
+            memory.since,
+            evidence.until(),
+            Math.round(rate),
+            rate,
+            Math.max(floor, memory.mean),
+            rate >= 10 * floor ? Severity.SEVERITY_CRITICAL : Severity.SEVERITY_WARNING,
+            String.format(
+                Locale.ROOT,
+                "%s gets %,d SYNs a second whose senders complete no handshake, on port %d, from %s senders.",
+                evidence.subject().named(),
+                Math.round(rate),
+                memory.peers.mostFrequent().get(0),
+                memory.peers.number()),
+            Map.of(
+                "syns_per_second",
+                Math.round(rate),
+                "syns_of_ten_seconds",
+                syns,
+                "handshakes_of_ten_seconds",
+                handshakes),
+            memory.peers.first(),
+            memory.peers.mostFrequent(),
+            Map.of(evidence.probe(), memory.seen),
+            "SELECT src, dst, dst_port, sum(fwd_tcp_syn) AS syns FROM v_records WHERE "
+                + evidence.subject().sql(false)
+                + " AND %s AND fwd_tcp_syn > 0 AND fwd_packets <= fwd_tcp_syn + 1"
+                + " GROUP BY src, dst, dst_port ORDER BY syns DESC, src LIMIT 100"));
+  }
+
+  /** Ends the newest span: it becomes the past, unless it was a flood. */
+  private static void end(Memory memory, long spans) {
+    if (spans > FORGOTTEN) {
+      memory.mean = 0;
+      memory.variance = 0;
+      memory.sum = 0;
+    } else {
+      double rate = memory.last;
+      memory.sum =
+          Math.max(0, memory.sum + rate - memory.mean - DRIFT * Math.sqrt(memory.variance));
+      if (!memory.flooded) {
+        learn(memory, rate);
+      }
+      for (long quiet = 1; quiet < spans; quiet++) {
+        memory.sum = Math.max(0, memory.sum - memory.mean);
+        learn(memory, 0);
+      }
+    }
+    memory.flooded = memory.flooded && spans == 1;
+    memory.last = 0;
+    memory.peers.clear();
+  }
+
+  private static void learn(Memory memory, double rate) {
+    double off = rate - memory.mean;
+    memory.mean += NEWEST * off;
+    memory.variance = (1 - NEWEST) * (memory.variance + NEWEST * off * off);
+  }
+}
