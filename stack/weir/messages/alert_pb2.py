@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0b\x61lert.proto\x12\x07weir.v1\"\xa9\x02\n\x05\x41lert\x12\r\n\x05major\x18\x01 \x01(\r\x12\r\n\x05minor\x18\x02 \x01(\r\x12\n\n\x02id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\r\n\x05probe\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12#\n\x08severity\x18\x07 \x01(\x0e\x32\x11.weir.v1.Severity\x12\x11\n\topened_ms\x18\x08 \x01(\x04\x12\x12\n\nupdated_ms\x18\t \x01(\x04\x12\x11\n\tclosed_ms\x18\n \x01(\x04\x12\x0c\n\x04text\x18\x0b \x01(\t\x12*\n\x06values\x18\x0c \x03(\x0b\x32\x1a.weir.v1.Alert.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01*d\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x15\n\x11SEVERITY_CRITICAL\x10\x03\x42\x11\n\rio.weir.protoP\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0b\x61lert.proto\x12\x07weir.v1\"\xc5\x04\n\x05\x41lert\x12\r\n\x05major\x18\x01 \x01(\r\x12\r\n\x05minor\x18\x02 \x01(\r\x12\n\n\x02id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\r\n\x05probe\x18\x05 \x01(\t\x12\x0f\n\x07subject\x18\x06 \x01(\t\x12#\n\x08severity\x18\x07 \x01(\x0e\x32\x11.weir.v1.Severity\x12\x11\n\topened_ms\x18\x08 \x01(\x04\x12\x12\n\nupdated_ms\x18\t \x01(\x04\x12\x11\n\tclosed_ms\x18\n \x01(\x04\x12\x0c\n\x04text\x18\x0b \x01(\t\x12*\n\x06values\x18\x0c \x03(\x0b\x32\x1a.weir.v1.Alert.ValuesEntry\x12\x14\n\x0csubject_kind\x18\r \x01(\t\x12\x11\n\ttechnique\x18\x0e \x01(\t\x12(\n\x05peers\x18\x0f \x03(\x0b\x32\x19.weir.v1.Alert.PeersEntry\x12\r\n\x05ports\x18\x10 \x03(\r\x12*\n\x06probes\x18\x11 \x03(\x0b\x32\x1a.weir.v1.Alert.ProbesEntry\x12\r\n\x05score\x18\x12 \x01(\x01\x12\x11\n\tthreshold\x18\x13 \x01(\x01\x12\r\n\x05query\x18\x14 \x01(\t\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a,\n\nPeersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a-\n\x0bProbesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01*d\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x15\n\x11SEVERITY_CRITICAL\x10\x03\x42\x11\n\rio.weir.protoP\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +34,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.weir.protoP\001'
   _globals['_ALERT_VALUESENTRY']._loaded_options = None
   _globals['_ALERT_VALUESENTRY']._serialized_options = b'8\001'
-  _globals['_SEVERITY']._serialized_start=324
-  _globals['_SEVERITY']._serialized_end=424
+  _globals['_ALERT_PEERSENTRY']._loaded_options = None
+  _globals['_ALERT_PEERSENTRY']._serialized_options = b'8\001'
+  _globals['_ALERT_PROBESENTRY']._loaded_options = None
+  _globals['_ALERT_PROBESENTRY']._serialized_options = b'8\001'
+  _globals['_SEVERITY']._serialized_start=608
+  _globals['_SEVERITY']._serialized_end=708
   _globals['_ALERT']._serialized_start=25
-  _globals['_ALERT']._serialized_end=322
-  _globals['_ALERT_VALUESENTRY']._serialized_start=277
-  _globals['_ALERT_VALUESENTRY']._serialized_end=322
+  _globals['_ALERT']._serialized_end=606
+  _globals['_ALERT_VALUESENTRY']._serialized_start=468
+  _globals['_ALERT_VALUESENTRY']._serialized_end=513
+  _globals['_ALERT_PEERSENTRY']._serialized_start=515
+  _globals['_ALERT_PEERSENTRY']._serialized_end=559
+  _globals['_ALERT_PROBESENTRY']._serialized_start=561
+  _globals['_ALERT_PROBESENTRY']._serialized_end=606
 # @@protoc_insertion_point(module_scope)

@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -19,7 +19,7 @@ SEVERITY_WARNING: Severity
 SEVERITY_CRITICAL: Severity
 
 class Alert(_message.Message):
-    __slots__ = ("major", "minor", "id", "reason", "probe", "subject", "severity", "opened_ms", "updated_ms", "closed_ms", "text", "values")
+    __slots__ = ("major", "minor", "id", "reason", "probe", "subject", "severity", "opened_ms", "updated_ms", "closed_ms", "text", "values", "subject_kind", "technique", "peers", "ports", "probes", "score", "threshold", "query")
     class ValuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,20 @@ class Alert(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    class PeersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ProbesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     MAJOR_FIELD_NUMBER: _ClassVar[int]
     MINOR_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +53,14 @@ class Alert(_message.Message):
     CLOSED_MS_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_KIND_FIELD_NUMBER: _ClassVar[int]
+    TECHNIQUE_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    PROBES_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
     major: int
     minor: int
     id: str
@@ -51,4 +73,12 @@ class Alert(_message.Message):
     closed_ms: int
     text: str
     values: _containers.ScalarMap[str, float]
-    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., id: _Optional[str] = ..., reason: _Optional[str] = ..., probe: _Optional[str] = ..., subject: _Optional[str] = ..., severity: _Optional[_Union[Severity, str]] = ..., opened_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., text: _Optional[str] = ..., values: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    subject_kind: str
+    technique: str
+    peers: _containers.ScalarMap[str, int]
+    ports: _containers.RepeatedScalarFieldContainer[int]
+    probes: _containers.ScalarMap[str, int]
+    score: float
+    threshold: float
+    query: str
+    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., id: _Optional[str] = ..., reason: _Optional[str] = ..., probe: _Optional[str] = ..., subject: _Optional[str] = ..., severity: _Optional[_Union[Severity, str]] = ..., opened_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., text: _Optional[str] = ..., values: _Optional[_Mapping[str, float]] = ..., subject_kind: _Optional[str] = ..., technique: _Optional[str] = ..., peers: _Optional[_Mapping[str, int]] = ..., ports: _Optional[_Iterable[int]] = ..., probes: _Optional[_Mapping[str, int]] = ..., score: _Optional[float] = ..., threshold: _Optional[float] = ..., query: _Optional[str] = ...) -> None: ...

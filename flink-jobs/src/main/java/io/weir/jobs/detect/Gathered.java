@@ -4,6 +4,7 @@ import io.weir.jobs.window.Buckets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.BiConsumer;
 
 /**
  * What detectors count in the records of one interval of a probe, by subject, since the last
@@ -26,6 +27,14 @@ final class Gathered {
       this.numbers = numbers;
       cells = new long[numbers + FIRST_ITEMS * stride];
       size = numbers;
+    }
+
+    long number(int which) {
+      return cells[which];
+    }
+
+    void atLeast(int number, long value) {
+      cells[number] = Math.max(cells[number], value);
     }
 
     void add(int number, long by) {
@@ -68,6 +77,16 @@ final class Gathered {
   /** The group of a subject, null if there is none. */
   Group known(Detector<?> detector, Subject subject) {
     return groups.get(new Key(detector.id(), subject));
+  }
+
+  /** The groups of a detector. */
+  void each(Detector<?> detector, BiConsumer<Subject, Group> action) {
+    groups.forEach(
+        (key, group) -> {
+          if (key.detector == detector.id()) {
+            action.accept(key.subject, group);
+          }
+        });
   }
 
   int size() {

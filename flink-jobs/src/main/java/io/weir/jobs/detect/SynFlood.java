@@ -34,6 +34,12 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   private static final int COMPLETE = 1;
   private static final int UNLISTED = 2;
 
+  /** Of a prefix or customer: the SYNs to the host of it that gets most of them. */
+  private static final int TO_ONE = 3;
+
+  /** Of a host: its customer. */
+  private static final int CUSTOMER = 4;
+
   /** What is remembered of a subject. */
   static final class Memory {
     private final Spans incomplete = new Spans();
@@ -42,6 +48,9 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     private double mean;
     private double variance;
     private double sum;
+
+    /** Of a prefix or customer: SYNs to one of its hosts in the newest span. */
+    private long toOne;
 
     /** SYNs a second in the newest span. */
     private double last;
@@ -56,7 +65,7 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   }
 
   SynFlood() {
-    super(2, 3, 3, 10, true);
+    super(2, 5, 3, 10, true);
   }
 
   @Override
@@ -98,6 +107,7 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     }
     Gathered.Group group = into.of(this, subject);
     group.add(INCOMPLETE, syns);
+    group.atLeast(CUSTOMER, record.dstCustomer);
     if (hasRoom(group)) {
       group.item(record.srcHigh, record.srcLow, record.flow.getDstPort());
     } else {
@@ -107,6 +117,15 @@ final class SynFlood extends Detector<SynFlood.Memory> {
 
   @Override
   void complete(Gathered into) {
+    into.each(
+        this,
+        (subject, group) -> {
+          if (subject.kind() == Subject.Kind.HOST) {
+            long syns = group.number(INCOMPLETE);
+            toOne(into, Subject.prefix(subject.high(), subject.low()), syns);
+            toOne(into, Subject.customer((int) group.number(CUSTOMER)), syns);
+          }
+        });
     into.eachHandshake(
         (high, low, customer) -> {
           count(into, Subject.host(high, low));
@@ -115,6 +134,13 @@ final class SynFlood extends Detector<SynFlood.Memory> {
             count(into, Subject.customer(customer));
           }
         });
+  }
+
+  private void toOne(Gathered into, Subject of, long syns) {
+    Gathered.Group group = into.known(this, of);
+    if (group != null) {
+      group.atLeast(TO_ONE, syns);
+    }
   }
 
   private void count(Gathered into, Subject subject) {
@@ -154,12 +180,14 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     long syns = memory.incomplete.add(evidence, evidence.number(INCOMPLETE));
     long handshakes = memory.complete.add(evidence, evidence.number(COMPLETE));
     memory.seen += evidence.number(INCOMPLETE);
+    memory.toOne += evidence.number(TO_ONE);
     memory.peers.add(evidence, numbers(), evidence.number(UNLISTED));
     double rate = Spans.rate(syns, evidence);
     double deviation = Math.sqrt(memory.variance);
     int floor = FLOOR[evidence.subject().kind().ordinal()];
     boolean several =
-        evidence.subject().kind() == Subject.Kind.HOST || memory.peers.distinct() >= SENDERS;
+        evidence.subject().kind() == Subject.Kind.HOST
+            || (memory.peers.distinct() >= SENDERS && 2 * memory.toOne < syns);
     boolean flood =
         rate >= floor
             && memory.sum + rate - memory.mean - DRIFT * deviation >= DECISION * deviation
@@ -228,6 +256,7 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     }
     memory.flooded = memory.flooded && spans == 1;
     memory.last = 0;
+    memory.toOne = 0;
     memory.peers.clear();
   }
 
