@@ -49,6 +49,7 @@ LONGEST_FIRST = {
     "test_orders": 80,
     "test_exports": 80,
     "test_nat": 70,
+    "test_detect": 45,
 }
 #: The order of the files of `in_turn`: windows of probes that publish the present, as those of `test_health` do, are written up
 #: to five minutes later, when the store of the next file holds nothing else of them; `test_forget` leaves only the store.
