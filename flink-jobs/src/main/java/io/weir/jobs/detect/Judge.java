@@ -13,6 +13,7 @@ import java.util.function.Consumer;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 
 /**
@@ -46,6 +47,9 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   private transient Counter told;
   private transient Counter displaced;
 
+  /** When this attempt began, ms from 1970: while the jobs are down they hear of no probe. */
+  private transient long began;
+
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
@@ -55,6 +59,8 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
     Detectors.all().forEach(detector -> detectors.put(detector.id(), detector));
     told = TOLD.register(runtime.getMetricGroup());
     displaced = DISPLACED.register(runtime.getMetricGroup());
+    began =
+        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
   }
 
   @Override
@@ -68,6 +74,8 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
           out.collect(alert);
         };
     for (Seen.Part part : seen.parts()) {
+      memories.ends.putIfAbsent(part.probe(), 0L);
+      memories.heard.put(part.probe(), now);
       judge(memories, part, tell);
     }
     for (int i = 0; i < seen.ends().length; i++) {
@@ -112,7 +120,7 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
     }
   }
 
-  private static void close(Memories memories, long now, Consumer<AlertMessage> out) {
+  private void close(Memories memories, long now, Consumer<AlertMessage> out) {
     for (Event event : memories.events.values()) {
       event.closeIfOver(probe -> end(memories, probe, now), out);
     }
@@ -124,9 +132,11 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   }
 
   /** Up to where a probe has closed its intervals, or would have if it is silent. */
-  private static long end(Memories memories, String probe, long now) {
-    Long heard = memories.heard.get(probe);
-    return heard == null || now - heard >= SILENT_MS ? Long.MAX_VALUE : memories.ends.get(probe);
+  private long end(Memories memories, String probe, long now) {
+    long heard = Math.max(began, memories.heard.getOrDefault(probe, 0L));
+    return now - heard >= SILENT_MS
+        ? Long.MAX_VALUE
+        : memories.ends.getOrDefault(probe, Long.MIN_VALUE);
   }
 
   private static long newest(Memories memories) {
@@ -137,6 +147,7 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
       throws Exception {
     long now = timer.rang(context.timerService());
+    began = Math.min(began, now); // the clock may have been set back
     Memories memories = state.get(Memories::new);
     close(
         memories,
@@ -147,7 +158,10 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
         });
     long since = newest(memories) - REMEMBERED_MS;
     detectors.values().forEach(detector -> detector.forget(memories, since));
-    if (memories.isEmpty()) {
+    memories.heard.values().removeIf(heard -> now - heard >= REMEMBERED_MS);
+    memories.ends.keySet().retainAll(memories.heard.keySet());
+    // Where no probe was heard for so long, all events are closed, and the rest is too old.
+    if (memories.isEmpty() || memories.heard.isEmpty()) {
       state.forget();
       return;
     }
