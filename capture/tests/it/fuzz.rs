@@ -8,11 +8,12 @@ type Check = fn(&[u8]);
 
 #[test]
 fn what_fuzzing_found_stays_found() {
-    let checks: [(&str, Check); 11] = [
+    let checks: [(&str, Check); 12] = [
         ("packet", targets::packet::check),
         ("captures", targets::captures::check),
         ("fragments", targets::fragments::check),
         ("names", targets::names::check),
+        ("hello", targets::hello::check),
         ("netflow", targets::netflow::check),
         ("netflow5", targets::netflow::check_v5),
         ("netflow9", targets::netflow::check_v9),
