@@ -15,9 +15,8 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,12 +24,12 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, KafkaError
+
 from bench_live import PROBE, Broker, Link, ip, running
 from capture_traces import SHARED, unpacked
-from compare_ndpi import FiveTuple, five_tuple, judge, read_records, theirs
-from confluent_kafka import Consumer, KafkaError
+from compare_ndpi import FiveTuple, captures_in, five_tuple, judge, read_records, theirs
 from fuzz_seeds import frames
-
 from harness import decoded
 
 #: Link types that can be played: Ethernet, and raw IP behind an Ethernet header.
@@ -75,9 +74,7 @@ def from_file(capture: Path) -> Flows:
             if record.get("record_kind", "flow") != "flow":
                 continue
             ends = [(record["src_addr"], record["src_port"]), (record["dst_addr"], record["dst_port"])]
-            known = Known(
-                record.get("server_name", ""), record.get("dns_query", ""), record.get("application_id", 0)
-            )
+            known = Known(record.get("server_name", ""), record.get("dns_query", ""), record.get("application_id", 0))
             add(flows, five_tuple(record["protocol"], ends), known)
     return flows
 
@@ -111,7 +108,7 @@ def send(captures: list[Path]) -> None:
 def live(captures: list[Path]) -> list[Flows]:
     """The flows of all captures on a live interface."""
     broker = Broker()
-    config = 'interval = "1s"\nworkers = 1\n[applications]\nmax_inspected_percent = 100\nmax_inspected = 65535\n'
+    config = 'interval = "1s"\nworkers = 1\n[applications]\nmax_inspected_percent = 100\n'
     with Link() as link:
         for namespace, end in ((link.agent, "weir0"), (link.sender, "weir1")):
             ip("-n", namespace, "link", "set", end, "mtu", str(LONGEST + 100))
@@ -237,12 +234,7 @@ def main() -> int:
     if options.send:
         send(options.captures)
         return 0
-    captures = sorted(
-        file
-        for given in options.captures
-        for file in (given.rglob("*") if given.is_dir() else [given])
-        if file.is_file()
-    )
+    captures = captures_in(options.captures)
     if not captures:
         print("SKIPPED: no captures: name some, or put the public ones beside the checkout (../shared/pcaps/ndpi)")
         return 0
@@ -263,12 +255,12 @@ def main() -> int:
     for title, field in (("server names", "server"), ("DNS names", "query")):
         print(row(f"{title}: file, tshark", compared(beside, field)))
     print(row("applications: live, ndpiReader", against_ndpi(captures, wire, played_ones)))
-    kept_ones = [[flows[number] for number in sorted(played_ones)] for flows in (files, wire)]
+    file_ones, live_ones = ([flows[number] for number in sorted(played_ones)] for flows in (files, wire))
     chosen = [captures[number] for number in sorted(played_ones)]
-    names = differences(chosen, *kept_ones, ["server", "query"])
+    names = differences(chosen, file_ones, live_ones, ["server", "query"])
     for title, lines in (
         ("names: file, live", names),
-        ("applications: file, live", differences(chosen, *kept_ones, ["application"])),
+        ("applications: file, live", differences(chosen, file_ones, live_ones, ["application"])),
         ("names: file, tshark", differences(captures, files, shark, ["server", "query"])),
     ):
         print(f"\n## {title}: {len(lines)}\n" + "\n".join(lines))
@@ -287,7 +279,7 @@ def against_ndpi(captures: list[Path], wire: list[Flows], played_ones: set[int])
             if key not in wire[number]:
                 continue
             application = wire[number][key].application
-            verdict, one = judge(ones, application, None)
+            _, one = judge(ones, application, None)
             if application or one.app:
                 same = application == one.app
                 counts["same" if same else "first" if not one.app else "second" if not application else "differ"] += 1

@@ -38,29 +38,16 @@ pub enum NotRead {
 }
 
 impl NotRead {
-    /// Every cause, in the order of its discriminants.
-    pub const ALL: [NotRead; 7] = [
-        NotRead::NoPlace,
-        NotRead::NoMemory,
-        NotRead::Displaced,
-        NotRead::TooLong,
-        NotRead::Unfinished,
-        NotRead::Undecryptable,
-        NotRead::Overload,
+    /// The causes as counters name them, in the order of the discriminants.
+    pub const NAMES: [&str; 7] = [
+        "name_no_place",
+        "name_no_memory",
+        "name_displaced",
+        "name_too_long",
+        "name_unfinished",
+        "name_undecryptable",
+        "name_overload",
     ];
-
-    /// The cause as counters name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            NotRead::NoPlace => "name_no_place",
-            NotRead::NoMemory => "name_no_memory",
-            NotRead::Displaced => "name_displaced",
-            NotRead::TooLong => "name_too_long",
-            NotRead::Unfinished => "name_unfinished",
-            NotRead::Undecryptable => "name_undecryptable",
-            NotRead::Overload => "name_overload",
-        }
-    }
 }
 
 /// A stream of which parts are known.

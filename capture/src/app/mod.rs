@@ -226,7 +226,7 @@ pub struct AppCounts {
     /// Names found and kept.
     pub names: u64,
     /// Flows whose name was not read, by [`NotRead`].
-    pub not_read: [u64; NotRead::ALL.len()],
+    pub not_read: [u64; NotRead::NAMES.len()],
 }
 
 impl AppCounts {

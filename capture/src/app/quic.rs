@@ -1,5 +1,5 @@
-//! The Initial packets of a QUIC client, versions 1 (RFC 9000, RFC 9001) and 2 (RFC 9369): their keys derive from what
-//! they show themselves, so whoever sees the first one can read them.
+//! The Initial packets of a QUIC client, versions 1 (RFC 9000, RFC 9001) and 2 (RFC 9369), and drafts 29 to 32: their
+//! keys derive from what they show themselves, so whoever sees the first one can read them.
 
 use crate::cursor::Cursor;
 use aes::Aes128;
@@ -21,6 +21,8 @@ const NUMBER: usize = 4;
 /// A version of QUIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
+    /// Drafts 29 to 32, which browsers spoke before the RFC and captures still hold.
+    Draft,
     One,
     Two,
 }
@@ -30,6 +32,7 @@ impl Version {
         match number {
             1 => Some(Version::One),
             0x6b33_43cf => Some(Version::Two),
+            0xff00_001d..=0xff00_0020 => Some(Version::Draft),
             _ => None,
         }
     }
@@ -37,13 +40,14 @@ impl Version {
     /// The type of an Initial, in the two bits of a long header's first octet.
     fn initial(self) -> u8 {
         match self {
-            Version::One => 0,
+            Version::Draft | Version::One => 0,
             Version::Two => 1,
         }
     }
 
     fn salt(self) -> &'static [u8; 20] {
         match self {
+            Version::Draft => b"\xaf\xbf\xec\x28\x99\x93\xd2\x4c\x9e\x97\x86\xf1\x9c\x61\x11\xe0\x43\x90\xa8\x99",
             Version::One => b"\x38\x76\x2c\xf7\xf5\x59\x34\xb3\x4d\x17\x9a\xe6\xa4\xc8\x0c\xad\xcc\xbb\x7f\x0a",
             Version::Two => b"\x0d\xed\xe3\xde\xf7\x00\xa6\xdb\x81\x93\x81\xbe\x6e\x26\x9d\xcb\xf9\xbd\x2e\xd9",
         }
@@ -52,7 +56,7 @@ impl Version {
     /// The labels of key, initialisation vector and header protection.
     fn labels(self) -> [&'static [u8]; 3] {
         match self {
-            Version::One => [b"quic key", b"quic iv", b"quic hp"],
+            Version::Draft | Version::One => [b"quic key", b"quic iv", b"quic hp"],
             Version::Two => [b"quicv2 key", b"quicv2 iv", b"quicv2 hp"],
         }
     }
@@ -274,11 +278,10 @@ pub mod tests {
         e994ec74d748002b0003020304000d0010000e0403050306030203080408050806002d00020101001c0002400100390032040 8ff
         ffffffffffffff05048000ffff07048000ffff0801100104800075300901100f088394c8f03e51570806048000ffff";
 
-    /// A client's Initial of version 1 or 2 with these frames, whose keys derive from `key_id`; at least 20 octets.
-    pub fn initial(version: u32, key_id: &[u8], id: &[u8], number: u32, frames: &[u8]) -> Vec<u8> {
-        let version = Version::of(u64::from(version)).unwrap();
+    /// A client's Initial of this version with these frames, whose keys derive from `key_id`; at least 20 octets.
+    pub fn initial(wire: u32, key_id: &[u8], id: &[u8], number: u32, frames: &[u8]) -> Vec<u8> {
+        let version = Version::of(u64::from(wire)).unwrap();
         let first = 0xc3 | version.initial() << 4;
-        let wire: u32 = if version == Version::One { 1 } else { 0x6b33_43cf };
         let length = 0x4000 | (4 + frames.len() + TAG) as u16;
         let header = [
             &[first][..],

@@ -236,10 +236,9 @@ impl Publisher {
                 counters.push(counter("applications", label, Volume { packets: affected.packets, octets: 0 }));
             }
         }
-        for cause in NotRead::ALL {
-            let flows = applications.not_read[cause as usize];
-            if flows > 0 {
-                counters.push(counter("applications", cause.name(), Volume { packets: flows, octets: 0 }));
+        for (label, packets) in NotRead::NAMES.into_iter().zip(applications.not_read) {
+            if packets > 0 {
+                counters.push(counter("applications", label, Volume { packets, octets: 0 }));
             }
         }
         for (label, volume) in interval.fragments.named() {

@@ -1,6 +1,7 @@
 //! Classic BPF programs (Linux, `Documentation/networking/filter.rst`): an assembler for those that run in the kernel.
 
 use crate::packet::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
+use crate::packet::ppp;
 use std::ops::RangeInclusive;
 
 /// Maximum number of VLAN tags skipped, besides one that the kernel removed.
@@ -135,6 +136,22 @@ impl Assembler {
             self.skip(4);
             self.place(done);
         }
+    }
+
+    /// Skips a header of PPPoE and PPP, and jumps if IP follows.
+    pub fn enter_ppp(&mut self, [ipv4, ipv6]: [JumpLabel; 2]) {
+        self.load(libc::BPF_H, 6);
+        self.skip(8);
+        self.jump_if(ppp::IPV4, ipv4);
+        self.jump_if(ppp::IPV6, ipv6);
+    }
+
+    /// Jumps by the version of the IP header at [`Scratch::Base`].
+    pub fn by_version(&mut self, [ipv4, ipv6]: [JumpLabel; 2]) {
+        self.load(libc::BPF_B, 0);
+        self.push(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 4);
+        self.jump_if(4u8, ipv4);
+        self.jump_if(6u8, ipv6);
     }
 
     pub fn finish(mut self) -> Vec<libc::sock_filter> {

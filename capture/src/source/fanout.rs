@@ -4,7 +4,7 @@
 //! of two hosts meet in one worker. Non-IP packets go to worker 0.
 
 use super::bpf::{Assembler, ETHERNET_HEADER, PACKET_TYPE, PROTOCOL, Scratch};
-use crate::packet::{LinkType, ether_type, ppp};
+use crate::packet::{LinkType, ether_type};
 
 /// Maximum number of MPLS labels skipped.
 const LABELS: usize = 4;
@@ -51,17 +51,11 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
         asm.jump(other);
 
         asm.place(pppoe);
-        asm.load(libc::BPF_H, 6);
-        asm.skip(8);
-        asm.jump_if(ppp::IPV4, ipv4);
-        asm.jump_if(ppp::IPV6, ipv6);
+        asm.enter_ppp([ipv4, ipv6]);
         asm.jump(other);
     }
     asm.place(by_version);
-    asm.load(libc::BPF_B, 0);
-    asm.push(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 4);
-    asm.jump_if(4u8, ipv4);
-    asm.jump_if(6u8, ipv6);
+    asm.by_version([ipv4, ipv6]);
 
     asm.place(other);
     asm.push(libc::BPF_RET | libc::BPF_K, 0);

@@ -6,7 +6,7 @@
 
 use super::bpf::{Assembler, ETHERNET_HEADER, PACKET_TYPE, Scratch};
 use crate::packet::protocol::{DNS_PORTS, TCP, TLS_PORTS, UDP};
-use crate::packet::{LinkType, ether_type, ppp};
+use crate::packet::{LinkType, ether_type};
 
 /// Octets kept of every packet: enough for every header that the agent reads.
 const HEADERS: u32 = 512;
@@ -16,9 +16,11 @@ pub const WHOLE: u32 = 17 << 10;
 
 /// The versions of QUIC 1 (RFC 9000) and 2 (RFC 9369).
 const QUIC: [u32; 2] = [1, 0x6b33_43cf];
-/// The first 24 bits of the versions of QUIC's drafts, and the first 16 of Google's: `Q0`.
-const QUIC_DRAFTS: u32 = 0xff_0000;
+/// The first 24 bits of the versions of QUIC's drafts and of Facebook's, and the first 16 of Google's: `Q0`.
+const QUIC_DRAFTS: [u32; 2] = [0xff_0000, 0xfa_ceb0];
 const GOOGLE_QUIC: u32 = 0x5130;
+/// The form of versions by which a client asks for those that the server knows (RFC 9000, section 15), and its mask.
+const UNKNOWN: [u32; 2] = [0x0a0a_0a0a, 0x0f0f_0f0f];
 
 /// The program for a packet socket, which sees packets from the link layer on, without the tag that the kernel removed.
 /// With `sent` it admits those that the host sends, too.
@@ -54,16 +56,10 @@ pub fn lengths(link: LinkType, sent: bool) -> Vec<libc::sock_filter> {
         asm.jump_if(ether_type::PPPOE_SESSION, pppoe);
         asm.jump(headers);
         asm.place(pppoe);
-        asm.load(libc::BPF_H, 6);
-        asm.skip(8);
-        asm.jump_if(ppp::IPV4, ipv4);
-        asm.jump_if(ppp::IPV6, ipv6);
+        asm.enter_ppp([ipv4, ipv6]);
         asm.jump(headers);
     } else {
-        asm.load(libc::BPF_B, 0);
-        asm.push(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 4);
-        asm.jump_if(4u8, ipv4);
-        asm.jump_if(6u8, ipv6);
+        asm.by_version([ipv4, ipv6]);
     }
     asm.place(headers);
     asm.push(libc::BPF_RET | libc::BPF_K, HEADERS);
@@ -98,7 +94,10 @@ pub fn lengths(link: LinkType, sent: bool) -> Vec<libc::sock_filter> {
     asm.load(libc::BPF_W, 9);
     QUIC.into_iter().for_each(|version| asm.jump_if(version, whole));
     asm.push(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 8);
-    asm.jump_if(QUIC_DRAFTS, whole);
+    QUIC_DRAFTS.into_iter().for_each(|version| asm.jump_if(version, whole));
+    asm.load(libc::BPF_W, 9);
+    asm.push(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, UNKNOWN[1]);
+    asm.jump_if(UNKNOWN[0], whole);
     // Google's, also where it was at first: after a connection id.
     for offset in [9, 17] {
         asm.load(libc::BPF_H, offset);
@@ -173,6 +172,8 @@ mod tests {
             (17, udp((40_000, 4433), &[0xc3, 0, 0, 0, 1, 8])),
             (17, udp((4433, 40_000), &[0xd3, 0x6b, 0x33, 0x43, 0xcf, 8])),
             (17, udp((40_000, 443), &[0xc3, 0xff, 0, 0, 29, 8])),
+            (17, udp((40_000, 443), &[0xc3, 0xfa, 0xce, 0xb0, 1, 8])),
+            (17, udp((40_000, 443), &[0xc3, 0x1a, 0x2a, 0x3a, 0x4a, 8])),
             (17, udp((40_000, 443), b"\x0d12345678Q043")),
             (17, udp((53, 40_000), b"answer")),
             (17, udp((5353, 5353), b"answer")),

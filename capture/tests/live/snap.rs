@@ -15,12 +15,12 @@ live! {
 
 fn packets_that_may_carry_names_are_kept_whole_and_all_are_counted_whole() {
     let net = Net::new("snap");
-    let far = {
-        let _inside = netns::enter(&net.names[1]).unwrap();
-        Sender::on("wire1")
+    let sender = |side: usize, interface| {
+        let _inside = netns::enter(&net.names[side]).unwrap();
+        Sender::on(interface)
     };
+    let (near, far) = (sender(0, "wire0"), sender(1, "wire1"));
     let _inside = netns::enter(&net.names[0]).unwrap();
-    let near = Sender::on("wire0");
     let wire = Interface::find("wire0").unwrap();
     let mut ring = AfPacket::admit(AfPacket::open(&wire, true, 16 << 20).unwrap()).unwrap();
 
