@@ -253,6 +253,9 @@ check-exports: build ## Exports of NetFlow, IPFIX and sFlow within captures, com
 check-tcp: build ## Round trips, retransmissions, out-of-order segments against tshark (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_tcp.py $(CAPTURES)
 
+check-names: build ## Names and applications live and from files, beside tshark and ndpiReader (root; CAPTURES='files or folders')
+	$(TESTS) tests/peers/check_names.py $(CAPTURES)
+
 check-applications: build ## Applications of flows against ndpiReader (CAPTURES='files or folders')
 	$(TESTS) tests/peers/compare_ndpi.py $(CAPTURES)
 
@@ -283,5 +286,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: may-capture uninstall demo test check test-long build sbom test-compose setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
+  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-names check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

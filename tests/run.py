@@ -209,6 +209,7 @@ def parts(what: str) -> list[Part]:
             Part("exports", ".", ["make check-exports"]),
             Part("tcp", ".", ["make check-tcp"]),
             Part("applications", ".", ["make check-applications"]),
+            Part("names", ".", ["make check-names"]),
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
             Part("reproducible", ".", ["make check-reproducible"]),
             Part("compose", ".", ["make test-compose"]),

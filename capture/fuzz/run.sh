@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 minutes=${MINUTES:-20}
 logs=${LOGS:-target/logs}
 targets=("$@")
-((${#targets[@]})) || targets=(packet captures fragments names netflow netflow5 netflow9 ipfix sflow nprobe_json nprobe_zmq)
+((${#targets[@]})) || targets=(packet captures fragments names hello netflow netflow5 netflow9 ipfix sflow nprobe_json nprobe_zmq)
 
 command -v cargo-fuzz > /dev/null || cargo install --quiet --locked cargo-fuzz --version 0.13.2
 rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal

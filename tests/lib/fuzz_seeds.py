@@ -91,6 +91,8 @@ def payload(link: int, frame: bytes) -> bytes:
 def is_named(octets: bytes, frame: bytes) -> bool:
     """Whether a payload may contain a name."""
     ports = frame[34:38]
+    if frame[23:24] == b"\x11" and octets[:1] >= b"\xc0":
+        return True
     return octets[:2] == b"\x16\x03" or b"\nHost:" in octets or b"\0\x35" in (ports[:2], ports[2:])
 
 
@@ -114,6 +116,7 @@ def from_frames(link: int, some: list[bytes], dice: random.Random) -> None:
     named = [octets for frame in some if (octets := payload(link, frame)) and is_named(octets, frame)]
     for octets in named[:4]:
         seed("names", octets[:MOST])
+        seed("hello", octets[:MOST])
     for octets in [octets for frame in some if frame[23:24] == b"\x11" and is_export(octets := payload(link, frame))][
         :8
     ]:
@@ -238,6 +241,7 @@ def main(folder: Path) -> None:
         "captures",
         "fragments",
         "names",
+        "hello",
         "netflow",
         "netflow5",
         "netflow9",

@@ -247,6 +247,11 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
+def captures_in(given: list[Path]) -> list[Path]:
+    """The files given, and those in the folders given."""
+    return sorted(file for path in given for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+
+
 def main() -> int:
     """Command-line entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -254,12 +259,7 @@ def main() -> int:
     parser.add_argument("--records", type=Path, help="folder with the agent's records, CAPTURE.jsonl each")
     parser.add_argument("--commonest", type=int, default=40, help="disagreements to list")
     options = parser.parse_args()
-    captures = sorted(
-        file
-        for given in options.captures
-        for file in (given.rglob("*") if given.is_dir() else [given])
-        if file.is_file()
-    )
+    captures = captures_in(options.captures)
     if not captures:
         sys.exit("no captures: name some, or put the public ones beside the checkout (../shared/pcaps/ndpi)")
     comparison = compare(captures, options.records)

@@ -5,6 +5,7 @@
 
 pub mod captures;
 pub mod fragments;
+pub mod hello;
 pub mod names;
 pub mod netflow;
 pub mod nprobe;
@@ -80,7 +81,7 @@ impl Metering {
             local_networks: vec!["10.0.0.0/8".parse().expect("a prefix")],
             filters,
             // nDPI is not ours to test.
-            applications: AppOptions { ndpi: false, name_octets: 1 << 10, ..AppOptions::default() },
+            applications: AppOptions { ndpi: false, name_octets: 1 << 16, ..AppOptions::default() },
         });
         Metering {
             meter: meter.expect("without nDPI nothing is missing"),

@@ -1,10 +1,10 @@
 //! Names in payloads.
 
-use weir_probe::app::names::{Kind, MAX_OCTETS, Name, dns_query, server_name};
+use weir_probe::app::names::{Kind, MAX_OCTETS, Name, dns_query, http_server};
 
 /// An input is a payload.
 pub fn check(input: &[u8]) {
-    printable(server_name(input), Kind::Server);
+    printable(http_server(input), Kind::Server);
     printable(dns_query(false, input), Kind::Query);
     printable(dns_query(true, input), Kind::Query);
     printable(Name::server(input), Kind::Server);

@@ -41,6 +41,13 @@ impl Gate {
         !self.closed
     }
 
+    /// Counts a packet whose inspection costs as much as that of several; returns whether it may be inspected.
+    #[inline]
+    pub fn begin_costly(&mut self, packets: u32) -> bool {
+        self.inspected += packets - 1;
+        self.begin()
+    }
+
     /// Counts a further packet of a flow under inspection, which continues in any case.
     #[inline]
     pub fn go_on(&mut self) {

@@ -1,11 +1,14 @@
 //! Application detection, from a flow's first packets.
 //!
 //! Each worker owns one [`Apps`]. A flow keeps an [`AppSlot`] of 16 octets and passes every packet to [`Apps::packet`],
-//! which soon needs no more of them. Two detectors work independently: [`names`] reads server and DNS names; nDPI, if
-//! the agent was built with it, detects the application. A flow is inspected from its first payload on, for a budget of
-//! packets; its state in nDPI lives in a pool of fixed size meanwhile.
+//! which soon needs no more of them. Two detectors work independently: [`names`], [`hello`] and [`quic`] read server and
+//! DNS names; nDPI, if the agent was built with it, detects the application. A flow is inspected from its first payload
+//! on, for a budget of packets; its state in nDPI lives in a pool of fixed size meanwhile, and so does a ClientHello of
+//! which a part is missing ([`awaited`]).
 
+pub mod awaited;
 mod gate;
+pub mod hello;
 pub mod list;
 pub mod names;
 #[cfg(ndpi)]
@@ -13,10 +16,13 @@ mod ndpi;
 #[cfg(not(ndpi))]
 #[path = "without.rs"]
 mod ndpi;
+pub mod quic;
 
 use crate::packet::IpPacket;
-use crate::packet::protocol::{TCP, UDP};
+use crate::packet::protocol::{DNS_PORTS, TCP, TLS_PORTS, UDP};
+use awaited::{Awaited, Beginning, NotRead, Ticket, Waiting};
 use gate::Gate;
+use hello::Hello;
 use names::{Kind, Name};
 use ndpi::Ndpi;
 
@@ -26,8 +32,14 @@ pub const NDPI: &str = env!("WEIR_NDPI");
 /// Number of the initiator's packets with payload that are searched for a name.
 const NAME_LOOKS: u8 = 3;
 
+/// Packets as inspected as which an Initial of QUIC counts: deriving its keys and decrypting it costs as much.
+const INITIAL_COSTS: u32 = 4;
+
+/// The part of the memory for names that unfinished ClientHellos may take.
+const AWAITED_PART: usize = 8;
+
 fn is_dns(ip: &IpPacket) -> bool {
-    names::is_dns_port(ip.dst_port) || names::is_dns_port(ip.src_port)
+    DNS_PORTS.contains(&ip.dst_port) || DNS_PORTS.contains(&ip.src_port)
 }
 
 /// Approximate octets that a flow under inspection costs.
@@ -48,7 +60,7 @@ pub struct AppOptions {
     pub max_inspected: u16,
     /// No inspection begins while more than this percentage of packets is, or would be, inspected; 100: no limit.
     pub max_inspected_percent: u8,
-    /// Octets of memory for the names of live flows.
+    /// Octets of memory for the names of live flows; unfinished ClientHellos take up to an eighth as much beside them.
     pub name_octets: usize,
 }
 
@@ -182,6 +194,11 @@ impl AppSlot {
         }
     }
 
+    /// The place of its ClientHello, if a part of that is missing.
+    fn ticket(&self) -> Option<Ticket> {
+        self.name.as_ref()?.ticket()
+    }
+
     #[inline]
     fn is_name_settled(&self) -> bool {
         self.looks >= NAME_LOOKS * NAME_LOOK
@@ -208,8 +225,8 @@ pub struct AppCounts {
     pub not_inspected: [Affected; NotInspected::ALL.len()],
     /// Names found and kept.
     pub names: u64,
-    /// Names found but dropped for lack of memory.
-    pub names_shed: u64,
+    /// Flows whose name was not read, by [`NotRead`].
+    pub not_read: [u64; NotRead::NAMES.len()],
 }
 
 impl AppCounts {
@@ -225,7 +242,7 @@ impl AppCounts {
                 affected(self.not_inspected[cause], earlier.not_inspected[cause])
             }),
             names: self.names - earlier.names,
-            names_shed: self.names_shed - earlier.names_shed,
+            not_read: std::array::from_fn(|cause| self.not_read[cause] - earlier.not_read[cause]),
         }
     }
 }
@@ -285,7 +302,18 @@ pub struct Apps {
     gate: Gate,
     /// Octets of memory that the names of live flows take.
     name_octets: usize,
+    waiting: Waiting,
+    /// For a decrypted packet, or a message of several records.
+    room: Vec<u8>,
     counts: AppCounts,
+}
+
+/// How far a ClientHello has come.
+enum Progress {
+    Named(Name),
+    /// It has no name.
+    Nothing,
+    Unfinished,
 }
 
 impl Apps {
@@ -302,6 +330,8 @@ impl Apps {
             ndpi: if options.ndpi { Inspector::Asked } else { Inspector::Off },
             gate: Gate::new(options.max_inspected_percent),
             name_octets: 0,
+            waiting: Waiting::default(),
+            room: Vec::new(),
             counts: AppCounts::default(),
             options: AppOptions {
                 tcp_packets: options.tcp_packets.clamp(1, MAX_BUDGET),
@@ -364,17 +394,12 @@ impl Apps {
             }
             return slot.application_id != 0;
         }
-        if !self.options.ndpi && ip.protocol == UDP && !is_dns(ip) {
-            slot.settle_name();
-            slot.inspection = Inspection::Done;
-            return false;
-        }
         let l3 = without_padding(l3);
         let payload = payload(ip.protocol, l3.get(l4..).unwrap_or(&[]));
         if payload.is_empty() {
             return false;
         }
-        let named = from_initiator && !slot.is_name_settled() && self.look_for_name(slot, ip, payload);
+        let named = from_initiator && !slot.is_name_settled() && self.look_for_name(slot, packet, payload);
         let told = match slot.inspection {
             Inspection::Waiting => self.begin(slot, time_ms) && self.inspect(slot, ip, l3, time_ms),
             Inspection::Open => {
@@ -391,9 +416,11 @@ impl Apps {
         if let (Inspection::Open, Some(ndpi)) = (slot.inspection, self.ndpi.made()) {
             ndpi.end(slot.handle);
         }
-        if let Some(name) = &slot.name {
-            self.name_octets -= name.heap_octets();
+        let awaited = slot.ticket().and_then(|ticket| self.waiting.give_up(ticket));
+        if awaited.is_some_and(|awaited| awaited.start().is_some()) {
+            self.counts.not_read[NotRead::Unfinished as usize] += 1;
         }
+        self.drop_name(slot);
         *slot = AppSlot::default();
     }
 
@@ -416,16 +443,168 @@ impl Apps {
         }
     }
 
-    fn look_for_name(&mut self, slot: &mut AppSlot, ip: &IpPacket, payload: &[u8]) -> bool {
-        let tcp = ip.protocol == TCP;
-        let dns = is_dns(ip);
-        if !self.options.names || !(tcp || dns) {
+    fn look_for_name(&mut self, slot: &mut AppSlot, packet: &AppPacket<'_>, payload: &[u8]) -> bool {
+        let ip = packet.ip;
+        if !self.options.names {
             slot.settle_name();
             return false;
         }
+        if let Some(ticket) = slot.ticket() {
+            return self.go_on(slot, ticket, packet, payload);
+        }
         slot.looks += NAME_LOOK;
-        let name = if dns { names::dns_query(tcp, payload) } else { names::server_name(payload) };
-        name.is_some_and(|name| self.keep(slot, name))
+        if is_dns(ip) {
+            return names::dns_query(ip.protocol == TCP, payload).is_some_and(|name| self.keep(slot, name));
+        }
+        if ip.protocol == TCP {
+            return self.look_for_server(slot, packet, payload);
+        }
+        if quic::is_initial(payload) {
+            let awaited = Awaited::new(Beginning::Quic(None), packet.time_ms);
+            return self.begin_hello(slot, awaited, packet, payload);
+        }
+        if !quic::is_long(payload) {
+            slot.settle_name();
+        }
+        false
+    }
+
+    fn look_for_server(&mut self, slot: &mut AppSlot, packet: &AppPacket<'_>, payload: &[u8]) -> bool {
+        let Some(tcp) = packet.ip.tcp else { return false };
+        let begins = hello::begins(payload);
+        if begins {
+            match hello::of_records(payload, &mut self.room) {
+                Hello::Server(name) => return Name::server(name).is_some_and(|name| self.keep(slot, name)),
+                Hello::Nothing => return false,
+                Hello::Unfinished => {}
+            }
+        } else if let Some(name) = names::http_server(payload) {
+            return self.keep(slot, name);
+        } else if slot.looks >= 2 * NAME_LOOK || hello::is_record(payload) || !TLS_PORTS.contains(&packet.ip.dst_port) {
+            return false;
+        }
+        // The rest of a packet that was cut does not come.
+        if packet.l3.len().saturating_sub(packet.l4) < packet.ip.payload as usize {
+            return false;
+        }
+        let beginning = Beginning::Tcp { sequence: tcp.sequence, known: begins };
+        self.begin_hello(slot, Awaited::new(beginning, packet.time_ms), packet, payload)
+    }
+
+    /// Reads the first octets of a ClientHello, and keeps it if a part is missing; returns whether there is a name.
+    fn begin_hello(
+        &mut self,
+        slot: &mut AppSlot,
+        mut awaited: Awaited,
+        packet: &AppPacket<'_>,
+        payload: &[u8],
+    ) -> bool {
+        let begun = match self.read_on(&mut awaited, packet, payload) {
+            Ok(Progress::Unfinished) => self.waiting.keep(awaited, self.options.name_octets / AWAITED_PART),
+            Ok(Progress::Named(name)) => return self.keep(slot, name),
+            Ok(Progress::Nothing) => {
+                slot.settle_name();
+                return false;
+            }
+            Err(cause) => Err(cause),
+        };
+        self.count_displaced();
+        match begun {
+            Ok(ticket) => {
+                let name = Name::awaited(ticket);
+                self.name_octets += name.heap_octets();
+                slot.name = Some(name);
+            }
+            Err(cause) => self.give_up_name(slot, cause),
+        }
+        false
+    }
+
+    /// Reads further octets of a ClientHello; returns whether there is a name.
+    fn go_on(&mut self, slot: &mut AppSlot, ticket: Ticket, packet: &AppPacket<'_>, payload: &[u8]) -> bool {
+        let Some(mut awaited) = self.waiting.take(ticket) else {
+            // It was counted when it lost its place.
+            self.drop_name(slot);
+            slot.settle_name();
+            return false;
+        };
+        let mut named = None;
+        let done = match self.read_on(&mut awaited, packet, payload) {
+            Ok(Progress::Unfinished) => {
+                let back = self.waiting.put_back(ticket, awaited, self.options.name_octets / AWAITED_PART);
+                self.count_displaced();
+                if back.is_ok() {
+                    return false;
+                }
+                back
+            }
+            Ok(Progress::Named(name)) => {
+                named = Some(name);
+                Ok(())
+            }
+            Ok(Progress::Nothing) => Ok(()),
+            Err(cause) => Err(cause),
+        };
+        self.waiting.free(ticket);
+        self.drop_name(slot);
+        slot.settle_name();
+        if let Err(cause) = done {
+            self.give_up_name(slot, cause);
+        }
+        named.is_some_and(|name| self.keep(slot, name))
+    }
+
+    fn read_on(&mut self, awaited: &mut Awaited, packet: &AppPacket<'_>, payload: &[u8]) -> Result<Progress, NotRead> {
+        awaited.packet(packet.time_ms)?;
+        let Awaited { beginning, stream, .. } = awaited;
+        let hello = match (beginning, &packet.ip.tcp) {
+            (Beginning::Quic(origin), _) => {
+                if quic::is_initial(payload) && !self.gate.begin_costly(INITIAL_COSTS) {
+                    return Err(NotRead::Overload);
+                }
+                let mut refused = Ok(());
+                let opened = quic::open(payload, origin.as_ref(), &mut self.room, &mut |offset, part| {
+                    refused = refused.and(stream.add(offset, part));
+                });
+                refused?;
+                if opened.is_some() {
+                    *origin = opened;
+                } else if origin.is_none() {
+                    return Err(NotRead::Undecryptable);
+                }
+                hello::of_message(stream.start())
+            }
+            (Beginning::Tcp { .. }, Some(tcp)) => {
+                awaited.segment(tcp.sequence, payload, hello::begins(payload))?;
+                match awaited.start() {
+                    Some(start) => hello::of_records(start, &mut self.room),
+                    None if awaited.packets() < NAME_LOOKS => Hello::Unfinished,
+                    None => Hello::Nothing,
+                }
+            }
+            (Beginning::Tcp { .. }, None) => Hello::Unfinished,
+        };
+        Ok(match hello {
+            Hello::Server(name) => Name::server(name).map_or(Progress::Nothing, Progress::Named),
+            Hello::Nothing => Progress::Nothing,
+            Hello::Unfinished => Progress::Unfinished,
+        })
+    }
+
+    fn give_up_name(&mut self, slot: &mut AppSlot, cause: NotRead) {
+        self.counts.not_read[cause as usize] += 1;
+        slot.settle_name();
+    }
+
+    fn count_displaced(&mut self) {
+        self.counts.not_read[NotRead::Displaced as usize] += std::mem::take(&mut self.waiting.displaced);
+    }
+
+    /// Drops a flow's name, or what stands for one that is awaited.
+    fn drop_name(&mut self, slot: &mut AppSlot) {
+        if let Some(name) = slot.name.take() {
+            self.name_octets -= name.heap_octets();
+        }
     }
 
     /// Keeps the name of a flow that has none, if there is room.
@@ -433,7 +612,7 @@ impl Apps {
         slot.settle_name();
         let octets = self.name_octets + name.heap_octets();
         if octets > self.options.name_octets {
-            self.counts.names_shed += 1;
+            self.counts.not_read[NotRead::NoMemory as usize] += 1;
             return false;
         }
         self.name_octets = octets;
@@ -509,7 +688,13 @@ impl Apps {
         ndpi.end(slot.handle);
         slot.inspection = Inspection::Done;
         let named = match server {
-            Some(name) if self.options.names && slot.name.is_none() => self.keep(slot, name),
+            Some(name) if self.options.names && slot.server_name().is_none() => {
+                if let Some(ticket) = slot.ticket() {
+                    self.waiting.give_up(ticket);
+                }
+                self.drop_name(slot);
+                self.keep(slot, name)
+            }
             _ => false,
         };
         named || slot.application_id != before

@@ -1,11 +1,11 @@
-//! The names that clients ask for: TLS server_name (RFC 6066, section 3), HTTP Host (RFC 9110, section 7.2) and the first
-//! question of a DNS message (RFC 1035, section 4.1).
+//! The names that clients ask for: HTTP Host (RFC 9110, section 7.2) and the first question of a DNS message (RFC 1035,
+//! section 4.1); [`super::hello`] reads those of TLS.
 //!
 //! The parsers look at one packet's payload as it was captured, allocate nothing before they have a whole name, and
-//! return `None` for everything else. General parsers do not fit: they expect whole messages, and a ClientHello or a
-//! request is often cut, by the snapshot length or by the end of its first segment, after the name.
+//! return `None` for everything else. General parsers do not fit: they expect whole messages, and a request is often
+//! cut, by the snapshot length or by the end of its first segment, after the name.
 
-use crate::cursor::Cursor;
+use super::awaited::Ticket;
 use std::fmt;
 use triomphe::ThinArc;
 
@@ -31,13 +31,24 @@ pub enum Kind {
     Server,
     /// DNS, mDNS or LLMNR: the name that the client wants to know about.
     Query,
+    /// No name yet: the place of a ClientHello of which a part is missing.
+    Awaited,
+}
+
+/// What stands beside the text of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Header {
+    kind: Kind,
+    /// Of a name that is awaited, its [`Ticket`].
+    place: u16,
+    generation: u16,
 }
 
 /// A name: 1 to 255 printable ASCII characters in lower case; other octets are `\ddd` (RFC 1035, section 5.1).
 ///
 /// One pointer wide, also as an `Option`; a clone shares the text, between threads too.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Name(ThinArc<Kind, u8>);
+pub struct Name(ThinArc<Header, u8>);
 
 impl Name {
     /// The name of the server in `octets`, a host name without its port; `None` if that leaves nothing.
@@ -47,13 +58,24 @@ impl Name {
         draft.finish(Kind::Server)
     }
 
+    /// Stands for a name that is awaited; its text is empty.
+    pub(super) fn awaited(Ticket { place, generation }: Ticket) -> Name {
+        Name(ThinArc::from_header_and_slice(Header { kind: Kind::Awaited, place, generation }, &[]))
+    }
+
+    /// The place of a name that is awaited.
+    pub(super) fn ticket(&self) -> Option<Ticket> {
+        let Header { kind, place, generation } = self.0.header.header;
+        (kind == Kind::Awaited).then_some(Ticket { place, generation })
+    }
+
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0.slice).unwrap_or_default()
     }
 
     /// The kind of name that the flow asked for.
     pub fn kind(&self) -> Kind {
-        self.0.header.header
+        self.0.header.header.kind
     }
 
     /// Octets of memory that the text takes on the heap: a count, the kind, the length and the text.
@@ -106,42 +128,16 @@ impl Draft {
 
     fn finish(self, kind: Kind) -> Option<Name> {
         let text = self.octets.get(..self.length).filter(|text| !text.is_empty())?;
-        Some(Name(ThinArc::from_header_and_slice(kind, text)))
+        Some(Name(ThinArc::from_header_and_slice(Header { kind, place: 0, generation: 0 }, text)))
     }
 }
 
-/// The server that a TCP payload asks for, if it begins a TLS handshake or an HTTP request.
+/// The server that a TCP payload asks for, if it begins a request of HTTP/1.
 #[inline]
-pub fn server_name(payload: &[u8]) -> Option<Name> {
+pub fn http_server(payload: &[u8]) -> Option<Name> {
     match payload {
-        [0x16, 3, ..] => Name::server(tls_server_name(payload)?),
         [b'A'..=b'Z', ..] => Name::server(http_host(payload)?),
         _ => None,
-    }
-}
-
-/// The server_name of a ClientHello (RFC 8446, section 4.1.2) at the start of a TLS record.
-fn tls_server_name(payload: &[u8]) -> Option<&[u8]> {
-    let mut hello = Cursor(payload.get(5..)?);
-    if hello.take(1)? != [1] {
-        return None;
-    }
-    // Length, version and random.
-    hello.take(3 + 2 + 32)?;
-    hello.block(1)?; // session id
-    hello.block(2)?; // cipher suites
-    hello.block(1)?; // compression methods
-    hello.take(2)?;
-    // The captured part of the extensions, whatever their length field says.
-    loop {
-        let kind = hello.number(2)?;
-        if kind != 0 {
-            hello.block(2)?;
-            continue;
-        }
-        // Length of the extension and of its list; the list's first name must be of type host_name.
-        hello.take(4)?;
-        return if hello.take(1)? == [0] { hello.block(2) } else { None };
     }
 }
 
@@ -186,11 +182,6 @@ fn without_port(host: &[u8]) -> &[u8] {
         Some(colon) => &host[..address + colon],
         None => host,
     }
-}
-
-/// The ports of DNS (RFC 1035), mDNS (RFC 6762) and LLMNR (RFC 4795).
-pub fn is_dns_port(port: u16) -> bool {
-    matches!(port, 53 | 5353 | 5355)
 }
 
 /// The first name asked in the DNS message of a payload, without the final dot; the root is `.`.
@@ -259,51 +250,12 @@ mod tests {
         [&(content.len() as u16).to_be_bytes()[..], content].concat()
     }
 
-    fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
-        [&kind.to_be_bytes()[..], &block16(content)].concat()
-    }
-
-    fn server_name_extension(name: &[u8]) -> Vec<u8> {
-        extension(0, &block16(&[&[0][..], &block16(name)].concat()))
-    }
-
-    /// A TLS record with a ClientHello.
-    fn client_hello(extensions: &[u8]) -> Vec<u8> {
-        let body =
-            [&[3, 3][..], &[7; 32], &[4, 1, 2, 3, 4], &block16(&[0x13, 1, 0x13, 2]), &[1, 0], &block16(extensions)]
-                .concat();
-        let handshake = [&[1, 0][..], &block16(&body)].concat();
-        [&[0x16, 3, 1][..], &block16(&handshake)].concat()
-    }
-
     fn text(name: Option<Name>) -> Option<String> {
         name.map(|name| name.as_str().to_owned())
     }
 
     fn server(payload: &[u8]) -> Option<String> {
-        text(server_name(payload))
-    }
-
-    #[test]
-    fn a_client_hello_says_the_server() {
-        let extensions = [extension(10, &[0, 2, 0, 29]), server_name_extension(b"WWW.Example.org")].concat();
-        let hello = client_hello(&extensions);
-        assert_eq!(server(&hello).as_deref(), Some("www.example.org"));
-        assert_eq!(server_name(&hello).unwrap().kind(), Kind::Server);
-        // A message cut after the name still yields it; one cut within the name yields nothing.
-        let later = client_hello(&[server_name_extension(b"a.example"), extension(51, &[0; 1200])].concat());
-        assert_eq!(server(&later[..120]).as_deref(), Some("a.example"));
-        assert_eq!(server(&hello[..hello.len() - 1]), None);
-        assert_eq!(server(&client_hello(&extension(10, &[0, 2, 0, 29]))), None, "no server_name");
-        assert_eq!(server(&client_hello(&server_name_extension(b""))), None, "an empty one");
-    }
-
-    #[test]
-    fn other_tls_says_none() {
-        let mut hello = client_hello(&server_name_extension(b"a.example"));
-        hello[5] = 2;
-        assert_eq!(server(&hello), None, "a ServerHello");
-        assert_eq!(server(&[0x17, 3, 3, 0, 5, 1, 2, 3, 4, 5]), None, "application data");
+        text(http_server(payload))
     }
 
     #[test]
@@ -389,7 +341,6 @@ mod tests {
             start in prop_oneof![
                 Just(Vec::new()),
                 Just(b"GET / HTTP/1.1\r\nHost: ".to_vec()),
-                Just(client_hello(&[])),
                 Just(dns([1, 0], 1, b"")),
             ],
             keep in 0usize..80,
@@ -400,7 +351,7 @@ mod tests {
             let payload = [&start[..keep.min(start.len())], &rest, end].concat();
             let whole = [&start[..], &rest, end].concat();
             for payload in [payload, whole] {
-                for name in [server_name(&payload), dns_query(false, &payload), dns_query(true, &payload)] {
+                for name in [http_server(&payload), dns_query(false, &payload), dns_query(true, &payload)] {
                     let Some(name) = name else { continue };
                     let text = name.as_str();
                     prop_assert!(!text.is_empty() && text.len() <= MAX_OCTETS, "{}", text);
@@ -414,8 +365,6 @@ mod tests {
             let mut wire: Vec<u8> = labels.iter().flat_map(|label| [&[label.len() as u8][..], label.as_bytes()].concat()).collect();
             wire.extend(b"\0\0\x01\0\x01");
             prop_assert_eq!(query(&wire), Some(labels.join(".")));
-            let hello = client_hello(&server_name_extension(labels.join(".").as_bytes()));
-            prop_assert_eq!(server(&hello), Some(labels.join(".")));
         }
     }
 }

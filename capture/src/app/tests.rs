@@ -87,7 +87,7 @@ fn the_memory_of_names_is_bounded_and_given_back() {
     let (mut first, mut second) = (AppSlot::default(), AppSlot::default());
     assert!(show(&mut apps, &mut first, &http(REQUEST), true, 0));
     assert!(!show(&mut apps, &mut second, &http(REQUEST), true, 0));
-    assert_eq!((apps.counts().names, apps.counts().names_shed), (1, 1));
+    assert_eq!((apps.counts().names, not_read(&apps, NotRead::NoMemory)), (1, 1));
     apps.end(&mut first);
     apps.end(&mut second);
     assert!(first.server_name().is_none());
@@ -104,6 +104,179 @@ fn payloads_begin_after_the_header_that_is_there() {
     assert_eq!(payload(TCP, &options), b"");
     assert_eq!(payload(UDP, &t::udp((1, 2), b"abc")), b"abc");
     assert_eq!(payload(UDP, b"\0"), b"");
+}
+
+fn not_read(apps: &Apps, cause: NotRead) -> u64 {
+    apps.counts().not_read[cause as usize]
+}
+
+/// A ClientHello of some 2 kB in a TLS record, as browsers send it: a large key share before the name.
+fn large_hello() -> Vec<u8> {
+    let extensions = [hello::tests::extension(51, &[7; 1700]), hello::tests::server_name_extension(b"pq.example")];
+    hello::tests::message(&extensions.concat())
+}
+
+/// A segment from the client to this port.
+fn segment(port: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    t::ipv4(CLIENT, SERVER, 6, &t::tcp((40_000, port), t::ACK, sequence, 1, payload))
+}
+
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    t::ipv4(CLIENT, SERVER, 17, &t::udp((40_000, 4433), payload))
+}
+
+/// The name after the packets, and what the flow leaves behind when it ends: places, octets of names.
+fn named(apps: &mut Apps, packets: &[Vec<u8>]) -> Option<String> {
+    let mut slot = AppSlot::default();
+    for (number, packet) in packets.iter().enumerate() {
+        show(apps, &mut slot, packet, true, number as u64);
+    }
+    let name = slot.server_name().map(|name| name.as_str().to_owned());
+    apps.end(&mut slot);
+    assert_eq!((apps.waiting.load(), apps.name_octets), ((0, 0), 0));
+    name
+}
+
+#[test]
+fn a_client_hello_of_several_segments_is_read_in_any_order() {
+    let hello = hello::tests::record(&large_hello());
+    let parts = |port, start: u32| -> Vec<Vec<u8>> {
+        let cut = |from: usize, to: usize| segment(port, start.wrapping_add(from as u32), &hello[from..to]);
+        vec![cut(0, 700), cut(700, 1400), cut(1300, hello.len())]
+    };
+    let mut apps = Apps::new(&names_only()).unwrap();
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [2, 1, 0], [1, 2, 0], [2, 0, 1]] {
+        let parts = parts(443, u32::MAX - 800);
+        let packets = order.map(|part| parts[part].clone());
+        assert_eq!(named(&mut apps, &packets).as_deref(), Some("pq.example"), "{order:?}");
+    }
+    let parts = parts(4433, 1);
+    assert_eq!(named(&mut apps, &parts).as_deref(), Some("pq.example"), "on any port, if it comes in order");
+    assert_eq!(named(&mut apps, &[parts[0].clone(), parts[0].clone()]), None);
+    assert_eq!(not_read(&apps, NotRead::Unfinished), 1);
+    assert_eq!(apps.counts().not_read.iter().sum::<u64>(), 1, "{:?}", apps.counts());
+}
+
+#[test]
+fn the_rest_of_a_segment_that_was_cut_is_not_awaited() {
+    let hello = hello::tests::record(&large_hello());
+    let mut apps = Apps::new(&names_only()).unwrap();
+    let mut slot = AppSlot::default();
+    let l3 = segment(443, 1, &hello[..1400]);
+    let data = t::frame(0x0800, &l3);
+    for (captured, waiting) in [(512, 0), (l3.len(), 1)] {
+        let frame = Frame {
+            time_ns: 0,
+            link: LinkType::Ethernet,
+            data: &data[..14 + captured],
+            length: data.len() as u32,
+            vlan: None,
+        };
+        let ip = parse(&frame).ip.unwrap();
+        let packet = AppPacket { ip: &ip, l3: &l3[..captured], l4: 20, from_initiator: true, time_ms: 0 };
+        apps.packet(&mut slot, &packet);
+        assert_eq!(apps.waiting.load().0, waiting);
+    }
+}
+
+#[test]
+fn other_payloads_on_a_port_of_tls_are_not_kept() {
+    let mut apps = Apps::new(&names_only()).unwrap();
+    let mut slot = AppSlot::default();
+    for number in 0..u32::from(NAME_LOOKS) {
+        show(&mut apps, &mut slot, &segment(443, 10 * number, b"no TLS at "), true, 0);
+    }
+    assert!(slot.is_name_settled());
+    assert_eq!((apps.waiting.load(), apps.counts().not_read), ((0, 0), [0; NotRead::NAMES.len()]));
+    let mut slot = AppSlot::default();
+    show(&mut apps, &mut slot, &segment(443, 1, b"\x17\x03\x03\x00\x04"), true, 0);
+    assert_eq!(apps.waiting.load().0, 0, "a record of TLS begins no ClientHello");
+}
+
+#[test]
+fn awaited_client_hellos_are_bounded_and_counted() {
+    let start = hello::tests::record(&large_hello());
+    let start = segment(443, 1, &start[..700]);
+    let mut apps = Apps::new(&AppOptions { name_octets: 16_000, ..names_only() }).unwrap();
+    let mut slots: Vec<AppSlot> = (0..5).map(|_| AppSlot::default()).collect();
+    for slot in &mut slots {
+        show(&mut apps, slot, &start, true, 0);
+    }
+    assert_eq!((apps.waiting.load().0, not_read(&apps, NotRead::NoMemory)), (2, 3));
+    assert!(slots[2].is_name_settled());
+    show(&mut apps, &mut slots[3], &start, true, 10_000);
+    let mut late = AppSlot::default();
+    show(&mut apps, &mut late, &start, true, 10_000);
+    assert_eq!((apps.waiting.load().0, not_read(&apps, NotRead::Displaced)), (1, 2));
+    show(&mut apps, &mut slots[0], &start, true, 10_000);
+    assert!(slots[0].is_name_settled(), "it has lost its place");
+    slots.iter_mut().for_each(|slot| apps.end(slot));
+    assert_eq!(apps.waiting.load().0, 1, "a flow that lost its place takes nobody else's along");
+    apps.end(&mut late);
+    assert_eq!((apps.waiting.load(), apps.name_octets), ((0, 0), 0));
+    assert_eq!(not_read(&apps, NotRead::Unfinished), 1);
+}
+
+#[test]
+fn a_client_hello_that_never_ends_is_given_up() {
+    let mut apps = Apps::new(&names_only()).unwrap();
+    let start = hello::tests::record(&large_hello());
+    let mut slot = AppSlot::default();
+    show(&mut apps, &mut slot, &segment(443, 1, &start[..700]), true, 0);
+    for number in 0..100u32 {
+        show(&mut apps, &mut slot, &segment(443, 5000 + 2 * number, b"x"), true, 0);
+    }
+    assert_eq!((apps.waiting.load(), not_read(&apps, NotRead::TooLong)), ((0, 0), 1));
+    assert!(slot.is_name_settled());
+}
+
+#[test]
+fn quic_says_its_server_from_several_packets_in_any_order() {
+    let hello = large_hello();
+    let id = b"8 octets";
+    let part = |version, number, from: usize, to: usize| {
+        let frame = quic::tests::crypto_frame(from as u16, &hello[from..to]);
+        datagram(&quic::tests::initial(version, id, id, number, &[&frame[..], &[0; 40]].concat()))
+    };
+    for ndpi in [false, cfg!(ndpi)] {
+        let mut apps = Apps::new(&AppOptions { ndpi, ..names_only() }).unwrap();
+        for version in [1, 0x6b33_43cf] {
+            let parts = [part(version, 0, 0, 900), part(version, 1, 900, hello.len())];
+            assert_eq!(named(&mut apps, &parts).as_deref(), Some("pq.example"));
+            let [first, second] = parts;
+            assert_eq!(named(&mut apps, &[second, first]).as_deref(), Some("pq.example"));
+        }
+        assert_eq!(apps.counts().not_read, [0; NotRead::NAMES.len()]);
+    }
+}
+
+#[test]
+fn initials_that_cannot_be_decrypted_are_counted() {
+    let mut apps = Apps::new(&names_only()).unwrap();
+    let mut forged = quic::tests::initial(1, b"id", b"id", 0, &[0; 40]);
+    *forged.last_mut().unwrap() ^= 1;
+    assert_eq!(named(&mut apps, &[datagram(&forged)]), None);
+    assert_eq!(not_read(&apps, NotRead::Undecryptable), 1);
+    // A version that is not known comes before a known one.
+    let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a][..], &[0; 40]].concat();
+    let frame = quic::tests::crypto_frame(0, &large_hello());
+    let packets = [datagram(&unknown), datagram(&quic::tests::initial(1, b"id", b"id", 0, &frame))];
+    assert_eq!(named(&mut apps, &packets).as_deref(), Some("pq.example"));
+}
+
+#[test]
+fn a_flood_of_initials_is_not_decrypted() {
+    let mut apps = Apps::new(&names_only()).unwrap();
+    let frame = quic::tests::crypto_frame(0, &large_hello());
+    let packet = datagram(&quic::tests::initial(1, b"id", b"id", 0, &frame));
+    for _ in 0..3000 {
+        let mut slot = AppSlot::default();
+        show(&mut apps, &mut slot, &packet, true, 0);
+        apps.end(&mut slot);
+    }
+    let AppCounts { names, not_read, .. } = *apps.counts();
+    assert_eq!(names + not_read[NotRead::Overload as usize], 3000);
+    assert!((400..500).contains(&names), "{names}");
 }
 
 #[cfg(not(ndpi))]

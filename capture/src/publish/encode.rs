@@ -240,6 +240,7 @@ impl BatchEncoder {
             match name.kind() {
                 Kind::Server => self.bytes::<51>(name.as_str().as_bytes()),
                 Kind::Query => self.bytes::<52>(name.as_str().as_bytes()),
+                Kind::Awaited => {}
             }
         }
         if let Some(cause) = record.not_inspected {

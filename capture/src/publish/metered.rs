@@ -5,6 +5,7 @@ use super::messages::{Messages, counter, volume};
 use super::pace::Pace;
 use super::{Identity, Published, Sink};
 use crate::app::NotInspected;
+use crate::app::awaited::NotRead;
 use crate::filter::{FilterCounts, FilterSets};
 use crate::meter::{ClosedInterval, Tally};
 use crate::packet::{Cause, Checksum};
@@ -233,6 +234,11 @@ impl Publisher {
         for (label, affected) in [("inspected", applications.inspected)].into_iter().chain(not_inspected) {
             if affected.packets > 0 {
                 counters.push(counter("applications", label, Volume { packets: affected.packets, octets: 0 }));
+            }
+        }
+        for (label, packets) in NotRead::NAMES.into_iter().zip(applications.not_read) {
+            if packets > 0 {
+                counters.push(counter("applications", label, Volume { packets, octets: 0 }));
             }
         }
         for (label, volume) in interval.fragments.named() {

@@ -3,8 +3,10 @@
 //! The kernel fills blocks of a ring that is mapped into this process and passes each one over when it is full or
 //! after [`RETIRE_MS`]. Workers share an interface through PACKET_FANOUT with the program of [`super::fanout`].
 
-use super::fanout::{PACKET_TYPE, by_address_pair, instruction};
+use super::bpf::instruction;
+use super::fanout::by_address_pair;
 use super::interface::Interface;
+use super::snap::lengths;
 use super::{Batch, Next, Polled, Source, Witness};
 use crate::host::wall_clock_ns;
 use crate::packet::{Frame, LinkType};
@@ -19,8 +21,6 @@ use std::time::{Duration, Instant};
 pub const BLOCK_OCTETS: usize = 256 << 10;
 /// The kernel passes on a partly filled block after this time, ms: well below the interval's grace.
 const RETIRE_MS: u32 = 20;
-/// Captured octets per packet: enough for every header that the agent reads.
-const SNAPLEN: u32 = 512;
 /// How often to check, while no packets arrive, that the interface still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the last packets may take from the filter to a block once the filter blocks new ones.
@@ -115,15 +115,8 @@ impl AfPacket {
     ///
     /// # Errors Those of the system.
     pub fn admit(ClosedPacketRing(ring): ClosedPacketRing) -> io::Result<AfPacket> {
-        let everything = [keep(SNAPLEN)];
         // Everything sent on the loopback is received there too: once is enough.
-        let but_outgoing = [
-            instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, PACKET_TYPE, 0, 0),
-            instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::PACKET_OUTGOING.into(), 0, 1),
-            keep(0),
-            keep(SNAPLEN),
-        ];
-        set_filter(&ring.socket, if ring.loopback { &but_outgoing } else { &everything })?;
+        set_filter(&ring.socket, &lengths(ring.link, !ring.loopback))?;
         Ok(ring)
     }
 

@@ -29,8 +29,6 @@ const FRAMES: u32 = (RING_OCTETS / FRAME_OCTETS) as u32;
 const COMPLETIONS: u32 = 64;
 /// Packets handed over in one go, which share one time.
 const FAIR: u32 = 256;
-/// Captured octets per packet, as with AF_PACKET.
-const SNAPLEN: usize = 512;
 /// How often to check, while no packets arrive, that the interface still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long packets may still be in transit to the ring after no new ones are sent there.
@@ -351,7 +349,7 @@ impl AfXdp {
             // SAFETY: the kernel has written this entry, as its producer says, and leaves it until the consumer is moved.
             let entry = unsafe { self.received.entry::<libc::xdp_desc>(first.wrapping_add(done)).read() };
             let start = (entry.addr as usize).min(RING_OCTETS);
-            let captured = (entry.len as usize).min(SNAPLEN).min(RING_OCTETS - start);
+            let captured = (entry.len as usize).min(RING_OCTETS - start);
             let frame = Frame {
                 time_ns,
                 link: self.redirect.interface.link,

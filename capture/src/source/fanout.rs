@@ -3,124 +3,11 @@
 //! The choice depends on the unordered pair of addresses alone, so that both directions, all fragments and all sessions
 //! of two hosts meet in one worker. Non-IP packets go to worker 0.
 
-use crate::packet::ether_type::{QINQ1, QINQ2, QINQ3, SERVICE_VLAN, VLAN};
-use crate::packet::{LinkType, ether_type, ppp};
+use super::bpf::{Assembler, ETHERNET_HEADER, PACKET_TYPE, PROTOCOL, Scratch};
+use crate::packet::{LinkType, ether_type};
 
-/// Maximum number of VLAN tags skipped, besides one that the kernel removed.
-const TAGS: usize = 3;
 /// Maximum number of MPLS labels skipped.
 const LABELS: usize = 4;
-
-/// The program's scratch memory, by index.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-enum Scratch {
-    /// Offset of the layer that is read.
-    Base,
-    /// Type of the layer that follows.
-    Kind,
-    /// The two addresses combined.
-    Both,
-}
-
-const ETHERNET_HEADER: u32 = 14;
-
-/// Offsets at which a classic BPF program reads the kernel's metadata of a packet.
-pub(super) const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-const PROTOCOL: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PROTOCOL) as u32;
-
-/// A target of jumps in a program.
-#[derive(Clone, Copy)]
-struct JumpLabel(usize);
-
-/// A classic BPF program under construction: every jump leads forward, to a label that is placed later.
-#[derive(Default)]
-struct Assembler {
-    code: Vec<libc::sock_filter>,
-    /// The position of each label, once placed.
-    places: Vec<Option<usize>>,
-    /// Jumps: the position of each, and the label that it leads to.
-    jumps: Vec<(usize, JumpLabel)>,
-}
-
-impl Assembler {
-    fn label(&mut self) -> JumpLabel {
-        self.places.push(None);
-        JumpLabel(self.places.len() - 1)
-    }
-
-    fn place(&mut self, label: JumpLabel) {
-        self.places[label.0] = Some(self.code.len());
-    }
-
-    fn push(&mut self, code: u32, k: u32) {
-        self.code.push(instruction(code, k, 0, 0));
-    }
-
-    fn jump(&mut self, to: JumpLabel) {
-        self.jumps.push((self.code.len(), to));
-        self.push(libc::BPF_JMP | libc::BPF_JA, 0);
-    }
-
-    /// Jumps if the accumulator is `value`. The leap is an unconditional one, whose reach is not limited to 255.
-    fn jump_if(&mut self, value: u16, to: JumpLabel) {
-        self.code.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value.into(), 0, 1));
-        self.jump(to);
-    }
-
-    fn store(&mut self, place: Scratch) {
-        self.push(libc::BPF_ST, place as u32);
-    }
-
-    /// Loads a value of the given size at `offset` from the layer in [`Scratch::Base`].
-    fn load(&mut self, size: u32, offset: u32) {
-        self.push(libc::BPF_LDX | libc::BPF_MEM, Scratch::Base as u32);
-        self.push(libc::BPF_LD | size | libc::BPF_IND, offset);
-    }
-
-    fn recall(&mut self, place: Scratch) {
-        self.push(libc::BPF_LD | libc::BPF_MEM, place as u32);
-    }
-
-    /// Moves [`Scratch::Base`] on.
-    fn advance(&mut self, octets: u32) {
-        self.recall(Scratch::Base);
-        self.push(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K, octets);
-        self.store(Scratch::Base);
-    }
-
-    /// The same, leaving the accumulator as it is.
-    fn skip(&mut self, octets: u32) {
-        self.store(Scratch::Kind);
-        self.advance(octets);
-        self.recall(Scratch::Kind);
-    }
-
-    /// Combines the words at these offsets, the order of which does not matter, into [`Scratch::Both`].
-    fn combine(&mut self, offsets: impl Iterator<Item = u32>) {
-        self.push(libc::BPF_LD | libc::BPF_IMM, 0);
-        self.store(Scratch::Both);
-        for offset in offsets {
-            self.load(libc::BPF_W, offset);
-            self.push(libc::BPF_LDX | libc::BPF_MEM, Scratch::Both as u32);
-            self.push(libc::BPF_ALU | libc::BPF_XOR | libc::BPF_X, 0);
-            self.store(Scratch::Both);
-        }
-    }
-
-    fn finish(mut self) -> Vec<libc::sock_filter> {
-        for (at, JumpLabel(label)) in self.jumps {
-            let place = self.places[label].expect("every label is placed before the program is finished");
-            self.code[at].k = (place - at - 1) as u32;
-        }
-        self.code
-    }
-}
-
-/// An instruction of a classic BPF program.
-pub(super) fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    libc::sock_filter { code: code as u16, jt, jf, k }
-}
 
 /// The program. The kernel takes its result modulo the number of workers; a load past the packet's end returns 0.
 ///
@@ -137,22 +24,14 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
     if link == LinkType::Ethernet {
         let (known, sent, mpls, pppoe) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, PACKET_TYPE);
-        asm.jump_if(libc::PACKET_OUTGOING.into(), sent);
+        asm.jump_if(libc::PACKET_OUTGOING, sent);
         asm.push(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, PROTOCOL);
         asm.jump(known);
         asm.place(sent);
         asm.advance(ETHERNET_HEADER);
         asm.push(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERNET_HEADER - 2);
         asm.place(known);
-        for _ in 0..TAGS {
-            let (tag, done) = (asm.label(), asm.label());
-            [VLAN, SERVICE_VLAN, QINQ1, QINQ2, QINQ3].into_iter().for_each(|kind| asm.jump_if(kind, tag));
-            asm.jump(done);
-            asm.place(tag);
-            asm.load(libc::BPF_H, 2);
-            asm.skip(4);
-            asm.place(done);
-        }
+        asm.skip_tags();
         asm.jump_if(ether_type::IPV4, ipv4);
         asm.jump_if(ether_type::IPV6, ipv6);
         [ether_type::MPLS, ether_type::MPLS_MULTICAST].into_iter().for_each(|kind| asm.jump_if(kind, mpls));
@@ -165,24 +44,18 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
             asm.load(libc::BPF_B, 2);
             asm.push(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 1);
             asm.skip(4);
-            asm.jump_if(0, above);
+            asm.jump_if(0u8, above);
             asm.jump(by_version);
             asm.place(above);
         }
         asm.jump(other);
 
         asm.place(pppoe);
-        asm.load(libc::BPF_H, 6);
-        asm.skip(8);
-        asm.jump_if(ppp::IPV4, ipv4);
-        asm.jump_if(ppp::IPV6, ipv6);
+        asm.enter_ppp([ipv4, ipv6]);
         asm.jump(other);
     }
     asm.place(by_version);
-    asm.load(libc::BPF_B, 0);
-    asm.push(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, 4);
-    asm.jump_if(4, ipv4);
-    asm.jump_if(6, ipv6);
+    asm.by_version([ipv4, ipv6]);
 
     asm.place(other);
     asm.push(libc::BPF_RET | libc::BPF_K, 0);
@@ -208,47 +81,9 @@ pub(super) fn by_address_pair(link: LinkType) -> Vec<libc::sock_filter> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bpf::run;
     use super::*;
     use crate::testing as t;
-
-    /// Runs a program as the kernel does; `protocol` and `sent` are the kernel's metadata.
-    fn run(program: &[libc::sock_filter], data: &[u8], protocol: u16, sent: bool) -> u32 {
-        let (mut a, mut x, mut at, mut memory) = (0u32, 0u32, 0usize, [0u32; 16]);
-        let value = |octets: &[u8]| octets.iter().fold(0, |sum, &octet| sum << 8 | u32::from(octet));
-        loop {
-            let libc::sock_filter { code, jt, jf, k } = program[at];
-            at += 1;
-            match u32::from(code) {
-                0x20 if k == PACKET_TYPE => a = if sent { libc::PACKET_OUTGOING.into() } else { 0 },
-                0x28 if k == PROTOCOL => a = protocol.into(),
-                load @ (0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50) => {
-                    let size = match load & 0x18 {
-                        libc::BPF_W => 4,
-                        libc::BPF_H => 2,
-                        _ => 1,
-                    };
-                    let from = k as usize + if load & 0x40 == 0 { 0 } else { x as usize };
-                    let Some(octets) = data.get(from..from + size) else { return 0 };
-                    a = value(octets);
-                }
-                0x00 => a = k,
-                0x60 => a = memory[k as usize],
-                0x61 => x = memory[k as usize],
-                0x02 => memory[k as usize] = a,
-                0x04 => a = a.wrapping_add(k),
-                0x24 => a = a.wrapping_mul(k),
-                0x54 => a &= k,
-                0x74 => a >>= k,
-                0xac => a ^= x,
-                0x07 => x = a,
-                0x05 => at += k as usize,
-                0x15 => at += usize::from(if a == k { jt } else { jf }),
-                0x06 => return k,
-                0x16 => return a,
-                other => panic!("instruction {other:#x}"),
-            }
-        }
-    }
 
     /// The program's result for a received frame, from which the kernel has removed the first VLAN tag.
     fn received(frame: &[u8]) -> u32 {

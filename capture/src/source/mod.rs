@@ -4,6 +4,7 @@
 
 pub mod af_packet;
 pub mod af_xdp;
+mod bpf;
 pub mod config;
 pub mod ethtool;
 mod fanout;
@@ -18,6 +19,7 @@ pub mod pcapng;
 pub mod pf_ring;
 pub mod raw;
 pub mod replay;
+mod snap;
 pub mod stream;
 pub mod xdp;
 

@@ -22,8 +22,9 @@ const PCAP_NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 /// Environment variable that names the library, before the configuration does.
 pub const LIBRARY_VARIABLE: &str = "WEIR_PF_RING_LIBRARY";
 
-/// Captured octets per packet, as with AF_PACKET.
-const SNAPLEN: u32 = 512;
+/// Captured octets per packet: PF_RING has one length for all, which must suffice for a QUIC Initial and for a segment of
+/// a ClientHello.
+const SNAPLEN: u32 = 2048;
 /// Packets handed over in one go.
 const FAIR: usize = 1024;
 /// Shortest and longest pause between polls of a quiet ring, if the library cannot wait for it.

@@ -8,7 +8,7 @@ type Check = fn(&[u8]);
 
 #[test]
 fn what_fuzzing_found_stays_found() {
-    let checks: [(&str, Check); 11] = [
+    let mut checks: Vec<(&str, Check)> = vec![
         ("packet", targets::packet::check),
         ("captures", targets::captures::check),
         ("fragments", targets::fragments::check),
@@ -21,6 +21,7 @@ fn what_fuzzing_found_stays_found() {
         ("nprobe_json", targets::nprobe::check_json),
         ("nprobe_zmq", targets::nprobe::check_zmq),
     ];
+    checks.push(("hello", targets::hello::check));
     let regressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/regressions");
     for folder in std::fs::read_dir(&regressions).unwrap() {
         let name = folder.unwrap().file_name();

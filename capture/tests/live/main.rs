@@ -14,6 +14,7 @@ mod pcaps;
 mod pf_ring;
 mod programs;
 mod service;
+mod snap;
 #[path = "../../src/testing.rs"]
 mod testing;
 mod veth;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         pcaps::tests(),
         pf_ring::tests(),
         service::tests(),
+        snap::tests(),
         veth::tests(),
         xdp::tests(),
     ]
