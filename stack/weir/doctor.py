@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from weir import __version__, memories, ports, status
+from weir import __version__, disks, memories, ports, status
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.supervisor import MARK, Supervisor
@@ -87,12 +87,12 @@ def memory(stack: Stack, up: bool) -> Iterator[Finding]:
 
 def disk(stack: Stack) -> Iterator[Finding]:
     """Room where the stack keeps its data."""
-    place = next(path for path in (stack.home, *stack.home.parents) if path.exists())
+    place = disks.place(stack.home)
     seen = shutil.disk_usage(place)
     said = f"{memories.gib(seen.free)} of {memories.gib(seen.total)} free in {place}"
     if seen.free < LEAST_DISK:
         to_do = "make room, or set WEIR_HOME to another disk; storage.budget in weir.yaml bounds the store"
-        yield Finding(Grade.BAD if seen.free < LEAST_DISK // 10 else Grade.WARNING, "disk", said, to_do)
+        yield Finding(Grade.BAD if seen.free < disks.NEED else Grade.WARNING, "disk", said, to_do)
     else:
         yield Finding(Grade.GOOD, "disk", said)
     nodes = os.statvfs(place)
