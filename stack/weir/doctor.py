@@ -24,6 +24,7 @@ import psutil
 from weir import __version__, disks, memories, ports, status
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.java import NO_FILES
 from weir.supervisor import MARK, Supervisor
 
 #: Octets of disk that should be free.
@@ -187,7 +188,7 @@ def versions(stack: Stack) -> Iterator[Finding]:
     if absent := [name for name, path in parts.items() if not path.exists()]:
         yield Finding(Grade.BAD, "build", f"not built: {', '.join(absent)}", f"make -C '{stack.checkout}' build")
     agent = _first_line([str(stack.agent_binary), "--version"])
-    java = re.search(r'"(\d+)', _first_line(["java", "-version"]))
+    java = re.search(r'"(\d+)', _first_line(["java", NO_FILES, "-version"]))
     if stack.agent_binary.exists() and agent.split()[1:2] != [__version__]:
         said = f"weir is {__version__}, the agent '{agent}'"
         yield Finding(Grade.BAD, "build", said, f"make -C '{stack.checkout}' build")
