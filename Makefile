@@ -272,6 +272,10 @@ test-compose: $(VENVS)/stack/.stamp $(KAFKA) ## docker-compose.yml as it stands,
 	@stack/setup.sh --containers
 	cd tests && PATH="$$PATH:/usr/sbin:/sbin" nice -n 5 ../$(PYTHON) -m pytest -q -v -n 0 -x --junitxml "$${WEIR_TEST_LOGS:-../.weir}"/compose.xml compose
 
+test-machines: build ## First runs on other machines, in containers: no rights, odd paths, two stacks, interrupts, little disk and memory (root; T=)
+	@stack/setup.sh --containers
+	cd tests && PATH="$$PATH:/usr/sbin:/sbin" nice -n 5 ../$(PYTHON) -m pytest -q -v -s -n 0 $(if $(T),-k '$(T)') --junitxml "$${WEIR_TEST_LOGS:-../.weir}"/machines.xml machines
+
 fuzz: ## Fuzz the agent's parsers, readers and fragment cache (MINUTES=20 for each target)
 	@capture/path.sh
 	capture/fuzz/run.sh
@@ -285,6 +289,6 @@ docs: build ## Regenerate docs/reference
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: may-capture uninstall demo test check test-long build sbom test-compose setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
+.PHONY: may-capture uninstall demo test check test-long build sbom test-compose test-machines setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
   bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-names check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -7,9 +7,11 @@ import argparse
 import hashlib
 import json
 import os
+import sqlite3
 import sys
 import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +123,7 @@ def init(home: Path) -> int:
         print(f"superset: {what} ({time.monotonic() - began:.1f} s)", flush=True)
 
     warnings.simplefilter("ignore")
+    before = before_upgrade(home)
     from superset.app import create_app
 
     app = create_app()
@@ -128,6 +131,7 @@ def init(home: Path) -> int:
         from flask_migrate import upgrade
 
         upgrade(directory=str(Path(sys.modules["superset"].__file__ or "").parent / "migrations"))
+        before.unlink()
         done("database upgraded")
         from superset.extensions import appbuilder, security_manager
 
@@ -141,6 +145,24 @@ def init(home: Path) -> int:
     stamp.write_text(wanted)
     done("ready")
     return 0
+
+
+def before_upgrade(home: Path) -> Path:
+    """Keep a copy of the database until its upgrade is done, and return its path. Where an upgrade was interrupted, the copy takes
+    the database's place first: SQLite does not take back the half of a migration that was done.
+    """
+    database, kept, new = (home / f"superset.db{end}" for end in ("", ".before", ".new"))
+    if kept.exists():
+        for end in ("-journal", "-wal", "-shm"):
+            (home / f"superset.db{end}").unlink(missing_ok=True)
+        kept.replace(database)
+    new.unlink(missing_ok=True)
+    new.touch()
+    # Not a copy of the file: a journal may belong to it.
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(new)) as copy:
+        source.backup(copy)
+    new.replace(kept)
+    return kept
 
 
 def _administrator(password: str) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path("docs/explanation/long-tests.md")
+#: `tests/machines` writes this one.
+MACHINES = Path("docs/explanation/machines.md")
 HEAD = """<!-- Written by tests/run.py long; do not edit. -->
 
 # Last result of each long test
@@ -40,13 +42,13 @@ class Result:
 
 
 def commit(checkout: Path) -> str:
-    """The checkout's commit, followed by "changed" if there are changes outside the page; "unknown" without git."""
+    """The checkout's commit, followed by "changed" if there are changes outside the pages that tests write; "unknown" without git."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        changed = git("status", "--porcelain", "--", ".", f":!{PAGE}")
+        changed = git("status", "--porcelain", "--", ".", f":!{PAGE}", f":!{MACHINES}")
         return git("rev-parse", "--short=8", "HEAD") + (" changed" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -213,6 +213,7 @@ def parts(what: str) -> list[Part]:
             Part("fuzz", ".", ["make fuzz MINUTES=5"]),
             Part("reproducible", ".", ["make check-reproducible"]),
             Part("compose", ".", ["make test-compose"]),
+            Part("machines", ".", ["make test-machines"]),
         ]
     return [
         Part("e2e", "tests", [pytest("e2e", stack, END_TO_END)], by_pytest, usual=NOT_LONG),

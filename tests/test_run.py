@@ -185,8 +185,9 @@ def test_every_file_of_tests_stands_in_a_part() -> None:
     files = [CHECKOUT / name for name in documents.project_files() if Path(name).match("test_*.py")]
     assert len(files) > 60
     left = [str(file.relative_to(CHECKOUT)) for file in files if not {file, *file.parents} & set(places)]
-    # `make test-compose` is a part of `make test-long`; `make check-upgrade` needs the tag of a version.
-    assert left == ["tests/compose/test_containers.py", "tests/upgrade/test_upgrade.py"]
+    # `make test-compose` and `test-machines` are parts of `make test-long`; `make check-upgrade` needs the tag of a version.
+    machines = "tests/machines/test_machines.py"
+    assert left == ["tests/compose/test_containers.py", machines, "tests/upgrade/test_upgrade.py"]
 
 
 def test_an_unknown_part_is_named_and_list_names_all(runner: Runner, capfd: pytest.CaptureFixture[str]) -> None:

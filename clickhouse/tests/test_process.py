@@ -281,3 +281,9 @@ def test_the_process_ends_when_the_engine_has_failed(monkeypatch: pytest.MonkeyP
     assert ended == []
     engine._end_with_the_engine("Code: 236. DB::Exception: The server is shutting down due to a fatal error. (ABORTED)")
     assert ended == [70]
+
+
+def test_memory_of_the_other_processes_of_its_control_group_is_not_the_engines(server: Server) -> None:
+    """In a container or a unit they are the stack's other services: `--memory` bounds this process alone."""
+    asked = "SELECT value FROM system.server_settings WHERE name = 'memory_worker_use_cgroup'"
+    assert server.sql(asked).strip() == "0"

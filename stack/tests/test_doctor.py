@@ -142,22 +142,31 @@ def test_the_exit_status_is_the_worst(grades: list[Grade], status: int, monkeypa
     assert done.output.count("→ mend it") == len(grades)
 
 
-def test_uninstall_asks_and_removes_what_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", ["", ".weir", ".weir/stacks/lab", "running"])
+def test_uninstall_asks_and_removes_what_it_names_but_nothing_of_another_stack(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, checkout, caches = tmp_path / "home", tmp_path / "checkout", tmp_path / "caches"
-    for path in (home / "data/kafka", home / "secrets", checkout / ".weir/venvs", checkout / ".weir/data", caches):
+    built = [checkout / ".weir/venvs", checkout / "capture/target"]
+    theirs = [checkout / other / "data"] if other.startswith(".") else []
+    for path in (home / "data/kafka", home / "secrets", *built, *theirs, caches):
         path.mkdir(parents=True)
         (path / "file").write_text("x")
     (home / "mine").write_text("of somebody else")
     monkeypatch.setenv("WEIR_HOME", str(home))
     monkeypatch.setenv("UV_CACHE_DIR", str(caches))
     monkeypatch.setattr(uninstall, "CHECKOUT", checkout)
+    lives = [mock.Mock(**{"environ.return_value": {MARK: "/elsewhere"}, "cmdline.return_value": [f"{checkout}/java"]})]
+    monkeypatch.setattr(psutil, "process_iter", lambda: lives if other == "running" else [])
     with mock.patch.object(Supervisor, "shutdown"):
         assert CliRunner().invoke(app, ["uninstall"], input="n\n").exit_code == 1
         assert (home / "data/kafka/file").exists()
         done = CliRunner().invoke(app, ["uninstall", "--yes"])
     assert done.exit_code == 0, done.output
     assert sorted(path.name for path in home.iterdir()) == ["mine"]
-    assert [path.name for path in (checkout / ".weir").iterdir()] == ["data"], "another stack's"
+    assert all((path / "file").exists() for path in theirs)
+    assert [path.exists() for path in built] == [bool(other)] * 2, "another stack needs them"
+    assert (f"these stacks need it: {checkout / other}" in done.output) == other.startswith(".")
     assert (caches / "file").exists(), "other programs use it"
 
 

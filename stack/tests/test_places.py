@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +16,8 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from weir import demo_network, java, owners, ports
+from weir import demo_network, disks, java, owners, ports
+from weir import stack as stacks
 from weir.config import Config, Ports, Stack, home, load, use_name
 from weir.errors import WeirError, as_typed
 from weir.stages import Stages
@@ -169,3 +172,41 @@ def test_a_stack_beside_the_first_one_has_a_home_of_its_own(monkeypatch: pytest.
     assert home().parts[-3:] == (".weir", "stacks", "lab")
     with pytest.raises(WeirError, match="cannot name a stack"):
         use_name("../lab")
+
+
+@pytest.mark.parametrize("command", ["killed", "alive", "detached"])
+def test_what_a_killed_command_left_is_taken_down_and_nothing_else(tmp_path: Path, command: str) -> None:
+    here = Stack(Config(), tmp_path)
+    with (
+        subprocess.Popen(["sleep", "60"]) as other,
+        mock.patch.object(Supervisor, "running", return_value=False) as running,
+        mock.patch.object(stacks, "take_down") as take_down,
+    ):
+        with mock.patch.object(os, "getpid", return_value=other.pid):
+            stacks.take_over(here, Supervisor(here), Console(quiet=True))
+        if command == "detached":
+            stacks.let_go(here)
+        if command != "alive":
+            other.kill()
+            other.wait()
+        running.side_effect = lambda: not take_down.called
+        refused = contextlib.nullcontext() if command == "killed" else pytest.raises(WeirError, match="already up")
+        with refused:
+            stacks.take_over(here, Supervisor(here), Console(quiet=True))
+        other.kill()
+    assert take_down.called == (command == "killed")
+
+
+def test_a_start_without_room_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    here = Stack(Config(), tmp_path / "home")
+    with (
+        mock.patch.object(shutil, "disk_usage", return_value=mock.Mock(free=100 << 20)),
+        pytest.raises(
+            WeirError, match=f"not enough room on the disk: 0.1 GiB free in {tmp_path}, a start takes 0.5 GiB"
+        ),
+    ):
+        stacks.take_over(here, Supervisor(here), Console(quiet=True))
+    assert not here.home.exists()
+    full = disks.explained(OSError(errno.ENOSPC, "No space left on device"), here.home)
+    assert str(full) == f"the disk is full: {tmp_path}"
+    assert disks.explained(OSError(errno.ENOENT, "no such file"), here.home) is None

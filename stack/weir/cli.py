@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from weir import __version__, commands, owners
+from weir import __version__, commands, disks, owners
 from weir.commands import (
     asking,
     audit,
@@ -123,6 +123,12 @@ _privacy.command("split")(privacy.split)
 _privacy.command("translate")(privacy.translate)
 
 
+def _say_if_the_disk_is_full() -> None:
+    """Most likely that is why the command failed."""
+    if disks.is_full(home()):
+        disks.full(home()).show()
+
+
 def main() -> None:
     """Entry point: prints every expected error as one line and ends with its exit status."""
     os.environ["LC_ALL"] = "C.UTF-8"  # Java names files by it
@@ -130,8 +136,13 @@ def main() -> None:
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         app(prog_name="weir")
+    except SystemExit as end:
+        if end.code:
+            _say_if_the_disk_is_full()
+        raise
     except WeirError as error:
         error.show()
+        _say_if_the_disk_is_full()
         sys.exit(error.status)
     except PermissionError as refused:
         said = owners.explained(refused, home())
@@ -141,3 +152,9 @@ def main() -> None:
         sys.exit(said.status)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as failed:
+        said = disks.explained(failed, home())
+        if said is None:
+            raise
+        said.show()
+        sys.exit(said.status)

@@ -31,7 +31,7 @@ from weir.demo_network import Namespaces, NoNamespacesError, Traffic, namespaces
 from weir.doctor import captures_by_file
 from weir.errors import WeirError
 from weir.services import Service, agent, answers
-from weir.stack import bring_up, dashboard_url, enrol_here, superset_up, take_down
+from weir.stack import bring_up, dashboard_url, enrol_here, superset_up, take_down, take_over
 from weir.stages import Stages
 from weir.supervisor import MARK, Supervisor
 
@@ -63,7 +63,7 @@ def run(stack: Stack, console: Console, *, pcap: Path | None, iface: str | None,
             hint=f"try: sudo make demo IFACE={iface}\n      or:  sudo setcap cap_net_raw,cap_net_admin=p '{stack.agent_binary}'",
         )
     supervisor = Supervisor(stack)
-    supervisor.refuse_if_up()
+    take_over(stack, supervisor, console)
     end_as_ctrl_c_does(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     os.environ[MARK] = str(stack.home)  # so that `weir down` also finds the demo's services
     begin = time.monotonic()

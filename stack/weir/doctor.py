@@ -21,9 +21,10 @@ from pathlib import Path
 
 import psutil
 
-from weir import __version__, memories, ports, status
+from weir import __version__, disks, memories, ports, status
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.java import NO_FILES
 from weir.supervisor import MARK, Supervisor
 
 #: Octets of disk that should be free.
@@ -87,12 +88,12 @@ def memory(stack: Stack, up: bool) -> Iterator[Finding]:
 
 def disk(stack: Stack) -> Iterator[Finding]:
     """Room where the stack keeps its data."""
-    place = next(path for path in (stack.home, *stack.home.parents) if path.exists())
+    place = disks.place(stack.home)
     seen = shutil.disk_usage(place)
     said = f"{memories.gib(seen.free)} of {memories.gib(seen.total)} free in {place}"
     if seen.free < LEAST_DISK:
         to_do = "make room, or set WEIR_HOME to another disk; storage.budget in weir.yaml bounds the store"
-        yield Finding(Grade.BAD if seen.free < LEAST_DISK // 10 else Grade.WARNING, "disk", said, to_do)
+        yield Finding(Grade.BAD if seen.free < disks.NEED else Grade.WARNING, "disk", said, to_do)
     else:
         yield Finding(Grade.GOOD, "disk", said)
     nodes = os.statvfs(place)
@@ -187,7 +188,7 @@ def versions(stack: Stack) -> Iterator[Finding]:
     if absent := [name for name, path in parts.items() if not path.exists()]:
         yield Finding(Grade.BAD, "build", f"not built: {', '.join(absent)}", f"make -C '{stack.checkout}' build")
     agent = _first_line([str(stack.agent_binary), "--version"])
-    java = re.search(r'"(\d+)', _first_line(["java", "-version"]))
+    java = re.search(r'"(\d+)', _first_line(["java", NO_FILES, "-version"]))
     if stack.agent_binary.exists() and agent.split()[1:2] != [__version__]:
         said = f"weir is {__version__}, the agent '{agent}'"
         yield Finding(Grade.BAD, "build", said, f"make -C '{stack.checkout}' build")

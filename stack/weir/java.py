@@ -1,8 +1,11 @@
-"""Files for Java's programs."""
+"""Files of Java's programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+#: Java's option by which a program leaves no folder in /tmp.
+NO_FILES = "-XX:-UsePerfData"
 
 
 def properties(values: Mapping[str, object]) -> str:

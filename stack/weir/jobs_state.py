@@ -23,6 +23,7 @@ from pathlib import Path
 from weir import kafka, savepoint
 from weir.config import Stack
 from weir.errors import WeirError
+from weir.java import NO_FILES
 from weir.services import all_services
 from weir.stages import Stages
 from weir.supervisor import Supervisor
@@ -133,7 +134,7 @@ def _settle(stack: Stack) -> State | None:
 
 
 def _program(stack: Stack, words: list[str], environment: dict[str, str] | None = None) -> str:
-    java = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    java = ["java", "-Xmx512m", NO_FILES, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command = [*java, "-cp", str(stack.flink_jar), "io.weir.jobs.SavedState", *words]
     done = subprocess.run(
         command, env=os.environ | (environment or {}), capture_output=True, text=True, check=False, cwd=stack.run

@@ -20,6 +20,7 @@ from weir import kafka
 from weir.clickhouse import connect
 from weir.config import Agent, Stack, octets
 from weir.errors import WeirError
+from weir.java import NO_FILES
 from weir.java import properties as java_properties
 
 #: Seconds after which Kafka asks a probe for its password again.
@@ -114,6 +115,7 @@ def broker_java(stack: Stack, probes: int) -> list[str]:
     """Java's options for a broker that takes probes on this port."""
     return [
         f"-Xmx{stack.config.kafka.heap}",
+        NO_FILES,
         "-XX:+UseSerialGC",
         # A broker that has run out of memory serves nobody: the supervisor starts it again.
         "-XX:+ExitOnOutOfMemoryError",
@@ -217,7 +219,7 @@ def limit_probes(stack: Stack) -> None:
     login = stack.run / "kafka-command.properties"
     properties = {"security.protocol": "SSL", **_pem_files(stack, "command")}
     login.write_text(java_properties(properties))
-    command = ["java", "-Xmx96m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command = ["java", "-Xmx96m", NO_FILES, "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     command += ["-cp", f"{stack.kafka_jars}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", str(stack.brokers)]
     command += ["--command-config", str(login), *probe_limits(stack)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -310,6 +312,7 @@ def _flink(stack: Stack) -> Service:
         name="flink",
         command=[
             "java",
+            NO_FILES,
             f"-Djava.io.tmpdir={scratch}",
             *flink_memory(settings.heap),
             "-jar",

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
-from weir import alerts, backup, credentials, demo_network, kafka, locks, memories, owners, ports, private, savepoint
+from weir import (
+    alerts,
+    backup,
+    credentials,
+    demo_network,
+    disks,
+    kafka,
+    locks,
+    memories,
+    owners,
+    ports,
+    private,
+    savepoint,
+)
 from weir.clickhouse import connect
 from weir.config import Stack
 from weir.errors import WeirError
@@ -44,6 +59,40 @@ def migrated(stack: Stack, stages: Stages, cluster: str) -> list[str]:
     applied = migrate(connect(stack, "admin", patience=None), cluster=cluster, said=said)
     stages.done("migrations", f"{len(applied)} applied" if applied else "nothing new")
     return applied
+
+
+def take_over(stack: Stack, supervisor: Supervisor, console: Console) -> None:
+    """Let the stack be this command's, whose end takes it down. What such a command left running that was killed itself is
+    stopped first. Raises WeirError if the stack is up otherwise, or its disk has no room for a start.
+    """
+    kept = _command_of(stack)
+    if supervisor.running() and kept.exists() and kept.read_text() != _named(kept.read_text().partition(" ")[0]):
+        console.print("The command that ran this stack was killed: stopping what it left.")
+        take_down(stack, supervisor, console)
+    supervisor.refuse_if_up()
+    disks.check(stack)
+    stack.prepare()
+    kept.write_text(_named(str(os.getpid())))
+
+
+def let_go(stack: Stack) -> None:
+    """Let the stack stay up when this command ends."""
+    _command_of(stack).unlink(missing_ok=True)
+
+
+def _command_of(stack: Stack) -> Path:
+    """The file that names the process whose end takes the stack down."""
+    return stack.run / "command"
+
+
+def _named(pid: str) -> str:
+    """A process's number, and when it started (clock ticks since the machine's start); nothing if there is no such process."""
+    try:
+        # The second field, the name, may hold anything; the next is the state.
+        state, *rest = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in "ZX" else f"{pid} {rest[18]}"
 
 
 def _settle_ports(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
@@ -129,6 +178,7 @@ def upgrade(stack: Stack, supervisor: Supervisor, stages: Stages) -> None:
     stages.begin("stop")
     supervisor.shutdown(stop_order(stack))
     stages.done("stop")
+    let_go(stack)
     bring_up(stack, supervisor, stages)
 
 

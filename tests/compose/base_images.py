@@ -81,7 +81,7 @@ USER superset
 """
 
 
-_PODMAN = ("podman", "build", "-q", "--format", "docker")
+PODMAN = ("podman", "build", "-q", "--format", "docker")
 
 
 class Failed(Exception):
@@ -105,7 +105,7 @@ def _link(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _settings(folder: Path) -> None:
+def settings(folder: Path) -> None:
     """This machine's package settings, in the places where images read them."""
     home = Path.home()
     into = folder / "settings"
@@ -125,7 +125,7 @@ def _settings(folder: Path) -> None:
 
 
 def _rust(folder: Path) -> None:
-    _settings(folder)
+    settings(folder)
     root = Path(said("rustc", "--print", "sysroot", folder=CHECKOUT / "capture").strip())
     for name in ("bin", "lib"):
         _link(root / name, folder / "rust" / name)
@@ -163,8 +163,8 @@ def _superset(folder: Path) -> None:
 #: Each image with its Dockerfile, what makes the folder beside it, and what of the checkout its contents depend on.
 IMAGES: dict[str, tuple[str, Callable[[Path], None], list[str]]] = {
     "rust:1.95-slim-bookworm": (_RUST, _rust, []),
-    "maven:3.9-eclipse-temurin-17": (_MAVEN, _settings, []),
-    "python:3.11-slim-bookworm": (_PYTHON, _settings, []),
+    "maven:3.9-eclipse-temurin-17": (_MAVEN, settings, []),
+    "python:3.11-slim-bookworm": (_PYTHON, settings, []),
     "apache/kafka:4.3.1": (_KAFKA, _kafka, ["stack/kafka/jars.sha256"]),
     f"flink:{FLINK}-java17": (_FLINK, _flink, []),
     "apache/superset:6.1.0": (_SUPERSET, _superset, ["superset/requirements.txt"]),
@@ -208,7 +208,7 @@ def _build(image: str, folder: Path, digest: str) -> None:
     dockerfile, prepare, _ = IMAGES[image]
     prepare(folder)
     (folder / "Dockerfile").write_text(dockerfile)
-    said(*_PODMAN, "--network", "host", "--label", f"{LABEL}={digest}", "-t", image, str(folder))
+    said(*PODMAN, "--network", "host", "--label", f"{LABEL}={digest}", "-t", image, str(folder))
 
 
 def make(wanted: list[str] | None = None) -> None:

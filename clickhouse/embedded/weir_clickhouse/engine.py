@@ -256,6 +256,8 @@ class Engine:
             f"<storage_configuration><disks><backups><type>local</type><path>{escape(str(self.backups))}/</path>"
             "<skip_access_check>true</skip_access_check></backups></disks></storage_configuration>\n"
             f"<max_server_memory_usage>{self.memory}</max_server_memory_usage>\n"
+            # That bound is for this process: its control group, as a container's or a unit's, holds the stack's other services, too.
+            "<memory_worker_use_cgroup>0</memory_worker_use_cgroup>\n"
             f"<background_pool_size>{max(2, cores)}</background_pool_size>\n"
             "<background_merges_mutations_concurrency_ratio>2</background_merges_mutations_concurrency_ratio>\n"
             f"<background_schedule_pool_size>{max(4, 2 * cores)}</background_schedule_pool_size>\n"

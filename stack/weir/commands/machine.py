@@ -53,27 +53,35 @@ def uninstall(
     caches: Annotated[bool, typer.Option("--caches", help="Also remove what other programs may use, too.")] = False,
 ) -> None:
     """Stop the stack, name all that Weir has left on this machine, and remove it: stored records, secrets and settings
-    included. The sources stay, and so do packages of the system.
+    included. The sources stay, and so do packages of the system, and what is built if another stack of the checkout
+    needs it.
 
     Example: weir uninstall
     """
+
+    def goes(one: uninstalling.Leftover) -> bool:
+        return not one.needed and (caches or not one.shared)
+
     stack = configured()
     left = uninstalling.leftovers(stack)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold")
     for one in left:
-        stays = "" if caches or not one.shared else "stays (--caches removes it)"
+        stays = "" if goes(one) else "stays (--caches removes it)" if one.shared else "stays"
         table.add_row(str(one.path), one.what, show_octets(one.octets()), stays)
     console.print(table, highlight=False)
-    if not left:
-        console.print("Nothing is left.")
+    if needed := next((one.needed for one in left if one.needed), ()):
+        named = ", ".join(map(str, needed))
+        console.print(f"What is built stays: these stacks need it: {named}", highlight=False, soft_wrap=True)
+    if not any(goes(one) for one in left):
+        console.print("Nothing is left to remove.")
         return
     if not yes and not typer.confirm("Remove these for good?"):
         console.print("Nothing was removed.")
         raise typer.Exit(1)
     take_down(stack, Supervisor(stack), console)
     for one in left:
-        if (caches or not one.shared) and one.path.exists():
+        if goes(one) and one.path.exists():
             one.remove()
     with contextlib.suppress(OSError):  # A folder that the user chose may hold other files.
         stack.home.rmdir()

@@ -17,7 +17,7 @@ from weir.commands import configured, console, end_as_ctrl_c_does
 from weir.config import Stack
 from weir.errors import WeirError
 from weir.migrations import apply_access, compiled
-from weir.stack import bring_up, dashboard_url, enrol, migrated, take_down
+from weir.stack import bring_up, dashboard_url, enrol, let_go, migrated, take_down, take_over
 from weir.stack import upgrade as upgraded
 from weir.stages import Stages
 from weir.storage import forecast
@@ -40,15 +40,16 @@ def up(
     end_as_ctrl_c_does(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     started = False
     try:
+        take_over(stack, supervisor, console)
+        started = True
         with Stages(console) as stages:
-            supervisor.refuse_if_up()
-            started = True
             bring_up(stack, supervisor, stages)
         for text in statuses.certificates(stack):
             console.print(text, style="yellow", highlight=False, soft_wrap=True)
         where = f" Dashboard: {dashboard_url(stack)}" if stack.config.superset.enabled else ""
         console.print(f"Weir is up after {time.monotonic() - begin:.0f} s.{where}", highlight=False, soft_wrap=True)
         if detach:
+            let_go(stack)
             return
         console.print("Ctrl-C stops it.")
         while supervisor.running():
