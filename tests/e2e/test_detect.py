@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,7 +95,8 @@ def attacked(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> l
         closed = {one["reason"] for one in found if not one["open"]}
         return found if {"syn_flood", "reflection"} <= closed else []
 
-    return eventually(over, "the floods' alerts have closed")
+    alerts: list[dict[str, Any]] = eventually(over, "the floods' alerts have closed")
+    return alerts
 
 
 def test_each_attack_is_one_alert_and_a_crowd_is_none(attacked: list[dict[str, Any]]) -> None:

@@ -1,8 +1,10 @@
 package io.weir.jobs.detect;
 
-import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.function.ToLongFunction;
 
 /**
  * One way to find out who does something to whom. It gathers numbers from the records as they come,
@@ -16,6 +18,17 @@ abstract class Detector<M> {
   private final int stride;
   private final int most;
   private final boolean byProbe;
+  private final Remembers<M> remembers;
+
+  /**
+   * What a detector remembers.
+   *
+   * @param memories its part of the state
+   * @param fresh what it knows of a subject at first
+   * @param until end of the newest evidence in a memory, ms from 1970
+   */
+  record Remembers<M>(
+      Function<Memories, Map<At, M>> memories, Supplier<M> fresh, ToLongFunction<M> until) {}
 
   /**
    * Declares a detector.
@@ -26,13 +39,15 @@ abstract class Detector<M> {
    * @param most items of a group
    * @param byProbe whether it judges what each probe sees, for else packets that two of them saw
    *     would count twice
+   * @param remembers what it remembers
    */
-  Detector(int id, int numbers, int stride, int most, boolean byProbe) {
+  Detector(int id, int numbers, int stride, int most, boolean byProbe, Remembers<M> remembers) {
     this.id = id;
     this.numbers = numbers;
     this.stride = stride;
     this.most = most;
     this.byProbe = byProbe;
+    this.remembers = remembers;
   }
 
   final int id() {
@@ -52,33 +67,21 @@ abstract class Detector<M> {
     return group.hasRoom(most, stride);
   }
 
-  /** The reasons of its alerts. */
-  abstract List<Reason> reasons();
-
   /** Gathers what a record says. */
   abstract void see(Look record, Gathered into);
 
   /** Gathers what only counts beside what else was gathered, before that is sent. */
   void complete(Gathered into) {}
 
-  /** What it remembers. */
-  abstract Map<At, M> memories(Memories of);
-
-  /** What it knows of a subject at first. */
-  abstract M fresh();
-
   /** How much a memory is worth: where there is no room, those of least weight go. */
   abstract long weight(M memory);
-
-  /** End of the newest evidence in it, ms from 1970. */
-  abstract long until(M memory);
 
   /** Takes in what was gathered, and says what it found. */
   abstract void judge(M memory, Evidence evidence, Consumer<Finding> out);
 
   /** Takes in what was gathered, if there is a memory for it or it begins one. */
   final void take(Memories of, Evidence evidence, Consumer<Finding> out) {
-    Map<At, M> known = memories(of);
+    Map<At, M> known = remembers.memories.apply(of);
     At key = new At(evidence.subject(), byProbe ? evidence.probe() : "");
     M memory = known.get(key);
     if (memory == null) {
@@ -86,7 +89,7 @@ abstract class Detector<M> {
         return;
       }
       of.makeRoom(known, this::weight);
-      memory = fresh();
+      memory = remembers.fresh.get();
       known.put(key, memory);
     }
     judge(memory, evidence, out);
@@ -94,7 +97,11 @@ abstract class Detector<M> {
 
   /** Forgets the subjects of which nothing was heard since then. */
   final void forget(Memories of, long since) {
-    memories(of).values().removeIf(memory -> until(memory) < since);
+    remembers
+        .memories
+        .apply(of)
+        .values()
+        .removeIf(memory -> remembers.until.applyAsLong(memory) < since);
   }
 
   /** Whether what was gathered is worth remembering of a subject of which nothing is known. */

@@ -59,12 +59,12 @@ final class Event {
       return false;
     }
     boolean first = alert == null;
-    boolean graver = !first && finding.severity().getNumber() > alert.getSeverityValue();
+    boolean graver = !first && finding.degree().severity().getNumber() > alert.getSeverityValue();
     boolean reopens = !first && !open && finding.until() > until;
     long before = until;
     merge(finding);
-    if (first || graver || reopens || finding.grown() >= GROWTH * Math.max(1, told)) {
-      told = Math.max(told, finding.grown());
+    if (first || graver || reopens || finding.degree().grown() >= GROWTH * Math.max(1, told)) {
+      told = Math.max(told, finding.degree().grown());
       open |= first || reopens;
       tell(finding.until(), out);
     } else {
@@ -92,24 +92,27 @@ final class Event {
             : alert.toBuilder();
     quietMs = finding.reason().quietMs();
     until = Math.max(until, finding.until());
-    int graver = Math.max(next.getSeverityValue(), finding.severity().getNumber());
+    int graver = Math.max(next.getSeverityValue(), finding.degree().severity().getNumber());
     next.setSeverityValue(graver);
-    if (finding.score() >= next.getScore()) {
-      next.setText(finding.text()).setScore(finding.score()).setThreshold(finding.threshold());
-      next.clearPorts().addAllPorts(finding.ports().stream().limit(PORTS).toList());
+    if (finding.degree().score() >= next.getScore()) {
+      next.setText(finding.shown().text())
+          .setScore(finding.degree().score())
+          .setThreshold(finding.degree().threshold());
+      next.clearPorts().addAllPorts(finding.shown().ports().stream().limit(PORTS).toList());
     }
     finding
+        .shown()
         .values()
         .forEach(
             (name, value) ->
                 next.putValues(name, Math.max(value, next.getValuesOrDefault(name, 0))));
-    for (Map.Entry<String, Long> peer : finding.peers().entrySet()) {
+    for (Map.Entry<String, Long> peer : finding.shown().peers().entrySet()) {
       if (next.containsPeers(peer.getKey()) || next.getPeersCount() < PEERS) {
         long known = next.getPeersOrDefault(peer.getKey(), 0);
         next.putPeers(peer.getKey(), Math.max(known, peer.getValue()));
       }
     }
-    for (Map.Entry<String, Long> probe : finding.probes().entrySet()) {
+    for (Map.Entry<String, Long> probe : finding.shown().probes().entrySet()) {
       if (next.containsProbes(probe.getKey()) || next.getProbesCount() < PROBES) {
         long known = next.getProbesOrDefault(probe.getKey(), 0);
         next.putProbes(probe.getKey(), Math.max(known, probe.getValue()));
@@ -118,7 +121,7 @@ final class Event {
     String time =
         "ts BETWEEN '%s' AND '%s'"
             .formatted(time(next.getOpenedMs()), time(Math.max(until - 1, next.getOpenedMs())));
-    alert = next.setQuery(finding.sql().formatted(time)).build();
+    alert = next.setQuery(finding.shown().sql().formatted(time)).build();
   }
 
   /** Adds to the count of a probe, for so many probes as an alert names. */

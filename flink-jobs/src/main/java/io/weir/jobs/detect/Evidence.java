@@ -16,7 +16,7 @@ record Evidence(
   }
 
   /** One of the numbers. */
-  long number(int which) {
-    return cells[at + which];
+  long number(Enum<?> which) {
+    return cells[at + which.ordinal()];
   }
 }

@@ -29,16 +29,16 @@ final class Gathered {
       size = numbers;
     }
 
-    long number(int which) {
-      return cells[which];
+    long number(Enum<?> which) {
+      return cells[which.ordinal()];
     }
 
-    void atLeast(int number, long value) {
-      cells[number] = Math.max(cells[number], value);
+    void atLeast(Enum<?> number, long value) {
+      cells[number.ordinal()] = Math.max(cells[number.ordinal()], value);
     }
 
-    void add(int number, long by) {
-      cells[number] += by;
+    void add(Enum<?> number, long by) {
+      cells[number.ordinal()] += by;
     }
 
     /** Whether there is room for one more of at most {@code most} items of {@code stride}. */

@@ -3,6 +3,8 @@ package io.weir.jobs.detect;
 import io.weir.jobs.message.Addresses;
 import io.weir.proto.Severity;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -37,31 +39,55 @@ final class Guessing extends Detector<Guessing.Memory> {
   private static final int MINUTES = 5;
   private static final int TARGETS = 8;
 
-  // The numbers of a target: its address and port, the newest minute, connections in each of the
-  // last minutes, then number, sum and squares of all sizes, and when the first one came.
-  private static final int PORT = 2;
-  private static final int MINUTE = 3;
-  private static final int COUNTS = 4;
-  private static final int NUMBER = COUNTS + MINUTES;
-  private static final int SUM = NUMBER + 1;
-  private static final int SQUARES = SUM + 1;
-  private static final int SINCE = SQUARES + 1;
-  private static final int STRIDE = SINCE + 1;
+  /** The numbers of a group. */
+  private enum Sum {
+    CONNECTIONS
+  }
+
+  /** A service of a host. */
+  record Service(long high, long low, int port) {}
+
+  /** The connections to one service. */
+  static final class Target {
+    private long minute;
+
+    /** Connections in each of the last minutes. */
+    private long[] counts = new long[MINUTES];
+
+    private long number;
+    private long octets;
+
+    /** Sum of the squares of the sizes. */
+    private long squares;
+
+    private long since;
+
+    private long recent() {
+      return Arrays.stream(counts).sum();
+    }
+
+    /** The standard deviation of the sizes, as a part of their mean. */
+    private double spread() {
+      double mean = (double) octets / number;
+      return Math.sqrt(Math.max(0, (double) squares / number - mean * mean)) / mean;
+    }
+  }
 
   /** What is remembered of a host. */
   static final class Memory {
-    private long[] targets = {};
+    private final HashMap<Service, Target> targets = new HashMap<>();
     private final TreeMap<String, Long> probes = new TreeMap<>();
     private long until;
   }
 
   Guessing() {
-    super(4, 1, 4, 64, false);
-  }
-
-  @Override
-  List<Reason> reasons() {
-    return List.of(REASON);
+    super(
+        4,
+        1,
+        4,
+        64,
+        false,
+        new Remembers<>(of -> of.guessing, Memory::new, memory -> memory.until));
   }
 
   @Override
@@ -85,143 +111,98 @@ final class Guessing extends Detector<Guessing.Memory> {
       return;
     }
     Gathered.Group group = into.of(this, Subject.host(record.srcHigh, record.srcLow));
-    group.add(0, 1);
+    group.add(Sum.CONNECTIONS, 1);
     if (hasRoom(group)) {
       group.item(record.dstHigh, record.dstLow, flow.getDstPort(), octets);
     }
   }
 
   @Override
-  Map<At, Memory> memories(Memories of) {
-    return of.guessing;
-  }
-
-  @Override
-  Memory fresh() {
-    return new Memory();
-  }
-
-  @Override
   long weight(Memory memory) {
-    long most = 0;
-    for (int at = 0; at < memory.targets.length; at += STRIDE) {
-      most = Math.max(most, recent(memory, at));
-    }
-    return most;
-  }
-
-  @Override
-  long until(Memory memory) {
-    return memory.until;
+    return memory.targets.values().stream().mapToLong(Target::recent).max().orElse(0);
   }
 
   @Override
   void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
     memory.until = Math.max(memory.until, evidence.until());
-    Event.count(memory.probes, evidence.probe(), evidence.number(0));
+    Event.count(memory.probes, evidence.probe(), evidence.number(Sum.CONNECTIONS));
+    Service worst = null;
     for (int at = evidence.at() + numbers(); at < evidence.end(); at += stride()) {
-      connection(memory, evidence, at);
-    }
-    for (int at = 0; at < memory.targets.length; at += STRIDE) {
-      long recent = recent(memory, at);
-      boolean now = memory.targets[at + MINUTE] == evidence.start() / MINUTE_MS;
-      if (now && recent >= LEAST && spread(memory, at) <= EQUAL) {
-        out.accept(finding(memory, at, recent, evidence));
-        return; // others of its targets are the same event
+      long[] cells = evidence.cells();
+      Service service = new Service(cells[at], cells[at + 1], (int) cells[at + 2]);
+      Target target = target(memory, service, evidence.start());
+      connection(target, evidence.start(), cells[at + 3]);
+      boolean guessed = target.recent() >= LEAST && target.spread() <= EQUAL;
+      if (guessed && (worst == null || target.recent() > memory.targets.get(worst).recent())) {
+        worst = service;
       }
+    }
+    if (worst != null) {
+      out.accept(finding(memory, worst, evidence)); // others of its targets are the same event
     }
   }
 
-  private static void connection(Memory memory, Evidence evidence, int item) {
-    long[] cells = evidence.cells();
-    long minute = evidence.start() / MINUTE_MS;
-    int at = target(memory, cells, item, minute);
-    long[] of = memory.targets;
-    if (of[at + MINUTE] - minute >= MINUTES) {
+  private static void connection(Target target, long start, long octets) {
+    long minute = start / MINUTE_MS;
+    if (target.minute - minute >= MINUTES) {
       return; // late
     }
-    for (long next = of[at + MINUTE] + 1; next <= minute; next++) {
-      of[at + COUNTS + (int) (next % MINUTES)] = 0;
+    for (long next = target.minute + 1; next <= minute; next++) {
+      target.counts[(int) (next % MINUTES)] = 0;
     }
-    of[at + MINUTE] = Math.max(of[at + MINUTE], minute);
-    of[at + COUNTS + (int) (minute % MINUTES)]++;
-    long octets = cells[item + 3];
-    of[at + NUMBER]++;
-    of[at + SUM] += octets;
-    of[at + SQUARES] += octets * octets;
-    of[at + SINCE] = Math.min(of[at + SINCE], evidence.start());
+    target.minute = Math.max(target.minute, minute);
+    target.counts[(int) (minute % MINUTES)]++;
+    target.number++;
+    target.octets += octets;
+    target.squares += octets * octets;
+    target.since = Math.min(target.since, start);
   }
 
-  /** Where a target's numbers are; a new one replaces the one that was not seen for longest. */
-  private static int target(Memory memory, long[] cells, int item, long minute) {
-    int oldest = 0;
-    for (int at = 0; at < memory.targets.length; at += STRIDE) {
-      if (memory.targets[at] == cells[item]
-          && memory.targets[at + 1] == cells[item + 1]
-          && memory.targets[at + PORT] == cells[item + 2]) {
-        if (minute - memory.targets[at + MINUTE] >= MINUTES) {
-          begin(memory, at, cells, item, minute); // what was before is another event
-        }
-        return at;
-      }
-      oldest = memory.targets[at + MINUTE] < memory.targets[oldest + MINUTE] ? at : oldest;
+  /** What is known of a service; a new one replaces the one that was not seen for longest. */
+  private static Target target(Memory memory, Service service, long start) {
+    Target known = memory.targets.get(service);
+    if (known != null && start / MINUTE_MS - known.minute < MINUTES) {
+      return known; // else what was before is another event
     }
-    if (memory.targets.length < TARGETS * STRIDE) {
-      oldest = memory.targets.length;
-      memory.targets = Arrays.copyOf(memory.targets, oldest + STRIDE);
+    if (known == null && memory.targets.size() == TARGETS) {
+      memory.targets.entrySet().stream()
+          .min(Comparator.comparingLong(one -> one.getValue().minute))
+          .ifPresent(oldest -> memory.targets.remove(oldest.getKey()));
     }
-    begin(memory, oldest, cells, item, minute);
-    return oldest;
+    Target target = new Target();
+    target.minute = start / MINUTE_MS;
+    target.since = start;
+    memory.targets.put(service, target);
+    return target;
   }
 
-  private static void begin(Memory memory, int at, long[] cells, int item, long minute) {
-    Arrays.fill(memory.targets, at, at + STRIDE, 0);
-    System.arraycopy(cells, item, memory.targets, at, PORT + 1);
-    memory.targets[at + MINUTE] = minute;
-    memory.targets[at + SINCE] = Long.MAX_VALUE;
-  }
-
-  /** Connections of the last five minutes. */
-  private static long recent(Memory memory, int at) {
-    return Arrays.stream(memory.targets, at + COUNTS, at + NUMBER).sum();
-  }
-
-  /** The standard deviation of the sizes, as a part of their mean. */
-  private static double spread(Memory memory, int at) {
-    double mean = (double) memory.targets[at + SUM] / memory.targets[at + NUMBER];
-    double variance =
-        (double) memory.targets[at + SQUARES] / memory.targets[at + NUMBER] - mean * mean;
-    return Math.sqrt(Math.max(0, variance)) / mean;
-  }
-
-  private static Finding finding(Memory memory, int at, long recent, Evidence evidence) {
-    String target = Addresses.text(memory.targets[at], memory.targets[at + 1]);
-    long port = memory.targets[at + PORT];
-    long number = memory.targets[at + NUMBER];
-    return new Finding(
-        REASON,
-        evidence.subject(),
-        memory.targets[at + SINCE],
-        evidence.until(),
-        number,
-        recent,
-        LEAST,
-        recent >= CERTAIN ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO,
+  private static Finding finding(Memory memory, Service service, Evidence evidence) {
+    Target target = memory.targets.get(service);
+    String host = Addresses.text(service.high, service.low);
+    long recent = target.recent();
+    String text =
         String.format(
             Locale.ROOT,
             "%s opened %,d short connections of about %,d octets to port %d of %s in five minutes, as password guessers do.",
             evidence.subject().named(),
             recent,
-            memory.targets[at + SUM] / number,
-            port,
-            target),
-        Map.of("connections", number, "connections_of_five_minutes", recent),
-        Map.of(target, number),
-        List.of((int) port),
-        memory.probes,
-        "SELECT dst, dst_port, count() AS records, round(avg(octets)) AS mean_octets FROM v_records WHERE "
-            + evidence.subject().sql(true)
-            + " AND %s AND dst_port IN (21, 22, 23, 445, 3389, 5900)"
-            + " GROUP BY dst, dst_port ORDER BY records DESC, dst, dst_port LIMIT 100");
+            target.octets / target.number,
+            service.port,
+            host);
+    Finding.Shown shown =
+        new Finding.Shown(
+            text,
+            Map.of("connections", target.number, "connections_of_five_minutes", recent),
+            Map.of(host, target.number),
+            List.of(service.port),
+            memory.probes,
+            "SELECT dst, dst_port, count() AS records, round(avg(octets)) AS mean_octets FROM v_records WHERE "
+                + evidence.subject().sql(true)
+                + " AND %s AND dst_port IN (21, 22, 23, 445, 3389, 5900)"
+                + " GROUP BY dst, dst_port ORDER BY records DESC, dst, dst_port LIMIT 100");
+    Severity severity = recent >= CERTAIN ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
+    Finding.Degree degree = new Finding.Degree(target.number, recent, LEAST, severity);
+    long until = evidence.until();
+    return new Finding(REASON, evidence.subject(), target.since, until, degree, shown);
   }
 }

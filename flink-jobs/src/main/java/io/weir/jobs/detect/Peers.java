@@ -65,8 +65,12 @@ final class Peers {
     return addresses.length / STRIDE;
   }
 
-  /** The first of them, for an alert. */
-  Map<String, Long> first() {
+  /** What people see of a finding about these. */
+  Finding.Shown shown(String text, Map<String, Long> values, Map<String, Long> probes, String sql) {
+    return new Finding.Shown(text, values, first(), mostFrequent(), probes, sql);
+  }
+
+  private Map<String, Long> first() {
     Map<String, Long> first = new LinkedHashMap<>();
     for (int at = 0; at < addresses.length && first.size() < Event.PEERS; at += STRIDE) {
       first.put(Addresses.text(addresses[at], addresses[at + 1]), addresses[at + 2]);

@@ -1,7 +1,5 @@
 package io.weir.jobs.detect;
 
-import io.weir.proto.Severity;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -32,9 +30,14 @@ final class Reflection extends Detector<Reflection.Memory> {
   /** How many times the octets of the question an answer has. */
   private static final int AMPLIFIED = 10;
 
-  private static final int OCTETS = 0;
-  private static final int PACKETS = 1;
-  private static final int UNLISTED = 2;
+  /** The numbers of a group. */
+  private enum Sum {
+    OCTETS,
+    PACKETS,
+
+    /** Flows whose servers are not items. */
+    UNLISTED
+  }
 
   /** What is remembered of a host. */
   static final class Memory {
@@ -51,12 +54,13 @@ final class Reflection extends Detector<Reflection.Memory> {
   }
 
   Reflection() {
-    super(3, 3, 3, 16, true);
-  }
-
-  @Override
-  List<Reason> reasons() {
-    return List.of(REASON);
+    super(
+        3,
+        3,
+        3,
+        16,
+        true,
+        new Remembers<>(of -> of.reflections, Memory::new, memory -> memory.until));
   }
 
   @Override
@@ -84,36 +88,21 @@ final class Reflection extends Detector<Reflection.Memory> {
             ? Subject.host(record.dstHigh, record.dstLow)
             : Subject.host(record.srcHigh, record.srcLow);
     Gathered.Group group = into.of(this, victim);
-    group.add(OCTETS, sent);
-    group.add(PACKETS, packets);
+    group.add(Sum.OCTETS, sent);
+    group.add(Sum.PACKETS, packets);
     if (hasRoom(group)) {
       group.item(
           bySource ? record.srcHigh : record.dstHigh,
           bySource ? record.srcLow : record.dstLow,
           bySource ? record.flow.getSrcPort() : record.flow.getDstPort());
     } else {
-      group.add(UNLISTED, 1);
+      group.add(Sum.UNLISTED, 1);
     }
-  }
-
-  @Override
-  Map<At, Memory> memories(Memories of) {
-    return of.reflections;
-  }
-
-  @Override
-  Memory fresh() {
-    return new Memory();
   }
 
   @Override
   long weight(Memory memory) {
     return memory.octets.newest();
-  }
-
-  @Override
-  long until(Memory memory) {
-    return memory.until;
   }
 
   @Override
@@ -124,10 +113,10 @@ final class Reflection extends Detector<Reflection.Memory> {
       memory.reflectors.clear();
       memory.hit = memory.hit && after == 1;
     }
-    long octets = memory.octets.add(evidence, evidence.number(OCTETS));
-    long packets = memory.packets.add(evidence, evidence.number(PACKETS));
-    memory.seen += evidence.number(OCTETS);
-    memory.reflectors.add(evidence, numbers(), evidence.number(UNLISTED));
+    long octets = memory.octets.add(evidence, evidence.number(Sum.OCTETS));
+    long packets = memory.packets.add(evidence, evidence.number(Sum.PACKETS));
+    memory.seen += evidence.number(Sum.OCTETS);
+    memory.reflectors.add(evidence, numbers(), evidence.number(Sum.UNLISTED));
     memory.until = Math.max(memory.until, evidence.until());
     double bits = 8 * Spans.rate(octets, evidence);
     if (bits < FLOOR || memory.reflectors.distinct() < REFLECTORS) {
@@ -139,41 +128,33 @@ final class Reflection extends Detector<Reflection.Memory> {
     }
     memory.hit = true;
     int port = memory.reflectors.mostFrequent().get(0);
-    out.accept(
-        new Finding(
-            REASON,
-            evidence.subject(),
-            memory.since,
-            evidence.until(),
+    String text =
+        String.format(
+            Locale.ROOT,
+            "%s gets %,d bit/s of answers that it did not ask for, from port %d of %s servers.",
+            evidence.subject().named(),
             Math.round(bits),
-            bits,
-            FLOOR,
-            bits >= 100 * FLOOR ? Severity.SEVERITY_CRITICAL : Severity.SEVERITY_WARNING,
-            String.format(
-                Locale.ROOT,
-                "%s gets %,d bit/s of answers that it did not ask for, from port %d of %s servers.",
-                evidence.subject().named(),
-                Math.round(bits),
-                port,
-                memory.reflectors.number()),
-            Map.of(
-                "bits_per_second",
-                Math.round(bits),
-                "octets_of_ten_seconds",
-                octets,
-                "packets_of_ten_seconds",
-                packets),
-            memory.reflectors.first(),
-            memory.reflectors.mostFrequent(),
-            Map.of(evidence.probe(), memory.seen),
-            "SELECT src, src_port, dst, dst_port, sum(octets) AS octets FROM v_records WHERE ("
-                + evidence.subject().sql(false)
-                + " OR "
-                + evidence.subject().sql(true)
-                + ") AND %s AND protocol_name = 'UDP' AND (src_port = "
-                + port
-                + " OR dst_port = "
-                + port
-                + ") GROUP BY src, src_port, dst, dst_port ORDER BY octets DESC, src LIMIT 100"));
+            port,
+            memory.reflectors.number());
+    Map<String, Long> values =
+        Map.of(
+            "bits_per_second", Math.round(bits),
+            "octets_of_ten_seconds", octets,
+            "packets_of_ten_seconds", packets);
+    String sql =
+        "SELECT src, src_port, dst, dst_port, sum(octets) AS octets FROM v_records WHERE ("
+            + evidence.subject().sql(false)
+            + " OR "
+            + evidence.subject().sql(true)
+            + ") AND %s AND protocol_name = 'UDP' AND (src_port = "
+            + port
+            + " OR dst_port = "
+            + port
+            + ") GROUP BY src, src_port, dst, dst_port ORDER BY octets DESC, src LIMIT 100";
+    Finding.Shown shown =
+        memory.reflectors.shown(text, values, Map.of(evidence.probe(), memory.seen), sql);
+    Finding.Degree degree = Finding.Degree.ofRate(bits, FLOOR, 100 * FLOOR);
+    Subject host = evidence.subject();
+    out.accept(new Finding(REASON, host, memory.since, evidence.until(), degree, shown));
   }
 }

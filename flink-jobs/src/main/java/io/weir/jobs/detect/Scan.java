@@ -41,9 +41,14 @@ final class Scan extends Detector<Scan.Memory> {
   private static final int CONTACTS = 128;
   private static final int LISTED = 8;
 
-  // The numbers of a group: failed contacts that are not items; whether the source is inside.
-  private static final int UNLISTED = 0;
-  private static final int INSIDE = 1;
+  /** The numbers of a group. */
+  private enum Sum {
+    /** Failed contacts that are not items. */
+    UNLISTED,
+
+    /** Records whose source is inside. */
+    INSIDE
+  }
 
   /** In an item's and a contact's port: whether the contact failed. */
   private static final long FAILED = 1L << 16;
@@ -77,12 +82,13 @@ final class Scan extends Detector<Scan.Memory> {
   }
 
   Scan() {
-    super(1, 2, STRIDE, 64, false);
-  }
-
-  @Override
-  List<Reason> reasons() {
-    return List.of(HORIZONTAL, VERTICAL);
+    super(
+        1,
+        2,
+        STRIDE,
+        64,
+        false,
+        new Remembers<>(of -> of.scans, Memory::new, memory -> memory.until));
   }
 
   @Override
@@ -100,34 +106,19 @@ final class Scan extends Detector<Scan.Memory> {
     }
     Gathered.Group group = into.of(this, Subject.host(record.srcHigh, record.srcLow));
     if (record.srcInside) {
-      group.add(INSIDE, 1);
+      group.add(Sum.INSIDE, 1);
     }
     if (hasRoom(group)) {
       long port = record.flow.getDstPort() | (failed ? FAILED : 0);
       group.item(record.dstHigh, record.dstLow, port);
     } else if (failed) {
-      group.add(UNLISTED, 1);
+      group.add(Sum.UNLISTED, 1);
     }
-  }
-
-  @Override
-  Map<At, Memory> memories(Memories of) {
-    return of.scans;
-  }
-
-  @Override
-  Memory fresh() {
-    return new Memory();
   }
 
   @Override
   long weight(Memory memory) {
     return memory.failed;
-  }
-
-  @Override
-  long until(Memory memory) {
-    return memory.until;
   }
 
   /** Answers alone make nobody suspect. */
@@ -145,10 +136,10 @@ final class Scan extends Detector<Scan.Memory> {
   void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
     memory.since = memory.since == 0 ? evidence.start() : Math.min(memory.since, evidence.start());
     memory.until = Math.max(memory.until, evidence.until());
-    memory.failed += evidence.number(UNLISTED);
-    memory.more |= evidence.number(UNLISTED) > 0;
-    memory.inside += evidence.number(INSIDE);
-    long failed = evidence.number(UNLISTED);
+    memory.failed += evidence.number(Sum.UNLISTED);
+    memory.more |= evidence.number(Sum.UNLISTED) > 0;
+    memory.inside += evidence.number(Sum.INSIDE);
+    long failed = evidence.number(Sum.UNLISTED);
     for (int at = evidence.at() + numbers(); at < evidence.end(); at += STRIDE) {
       long[] cells = evidence.cells();
       failed += (cells[at + 2] & FAILED) != 0 ? 1 : 0;
@@ -345,23 +336,14 @@ final class Scan extends Detector<Scan.Memory> {
     boolean many = memory.failed >= MANY;
     Severity outside = many ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
     Severity inside = many ? Severity.SEVERITY_CRITICAL : Severity.SEVERITY_WARNING;
-    return new Finding(
-        reason,
-        evidence.subject(),
-        memory.since,
-        memory.until,
-        memory.failed,
-        score,
-        threshold,
-        memory.inside > 0 ? inside : outside,
-        text,
-        values,
-        peers,
-        ports,
-        memory.probes,
+    Finding.Degree degree =
+        new Finding.Degree(memory.failed, score, threshold, memory.inside > 0 ? inside : outside);
+    String sql =
         "SELECT dst, dst_port, count() AS records FROM v_records WHERE "
             + evidence.subject().sql(true)
             + " AND %s AND fwd_tcp_syn > 0 AND rev_tcp_synack = 0"
-            + " GROUP BY dst, dst_port ORDER BY records DESC, dst, dst_port LIMIT 100");
+            + " GROUP BY dst, dst_port ORDER BY records DESC, dst, dst_port LIMIT 100";
+    Finding.Shown shown = new Finding.Shown(text, values, peers, ports, memory.probes, sql);
+    return new Finding(reason, evidence.subject(), memory.since, memory.until, degree, shown);
   }
 }

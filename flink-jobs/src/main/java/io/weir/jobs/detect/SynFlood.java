@@ -1,8 +1,5 @@
 package io.weir.jobs.detect;
 
-import io.weir.proto.Severity;
-import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.function.Consumer;
 
@@ -30,15 +27,20 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   /** Spans without any such SYN after which the past counts no more. */
   private static final long FORGOTTEN = 360;
 
-  private static final int INCOMPLETE = 0;
-  private static final int COMPLETE = 1;
-  private static final int UNLISTED = 2;
+  /** The numbers of a group. */
+  private enum Sum {
+    INCOMPLETE,
+    COMPLETE,
 
-  /** Of a prefix or customer: the SYNs to the host of it that gets most of them. */
-  private static final int TO_ONE = 3;
+    /** SYNs whose senders are not items. */
+    UNLISTED,
 
-  /** Of a host: its customer. */
-  private static final int CUSTOMER = 4;
+    /** Of a prefix or customer: the SYNs to the host of it that gets most of them. */
+    TO_ONE,
+
+    /** Of a host: its customer. */
+    CUSTOMER
+  }
 
   /** What is remembered of a subject. */
   static final class Memory {
@@ -65,12 +67,13 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   }
 
   SynFlood() {
-    super(2, 5, 3, 10, true);
-  }
-
-  @Override
-  List<Reason> reasons() {
-    return List.of(REASON);
+    super(
+        2,
+        5,
+        3,
+        10,
+        true,
+        new Remembers<>(of -> of.synFloods, Memory::new, memory -> memory.until));
   }
 
   @Override
@@ -106,12 +109,12 @@ final class SynFlood extends Detector<SynFlood.Memory> {
       return;
     }
     Gathered.Group group = into.of(this, subject);
-    group.add(INCOMPLETE, syns);
-    group.atLeast(CUSTOMER, record.dstCustomer);
+    group.add(Sum.INCOMPLETE, syns);
+    group.atLeast(Sum.CUSTOMER, record.dstCustomer);
     if (hasRoom(group)) {
       group.item(record.srcHigh, record.srcLow, record.flow.getDstPort());
     } else {
-      group.add(UNLISTED, 1);
+      group.add(Sum.UNLISTED, 1);
     }
   }
 
@@ -121,9 +124,9 @@ final class SynFlood extends Detector<SynFlood.Memory> {
         this,
         (subject, group) -> {
           if (subject.kind() == Subject.Kind.HOST) {
-            long syns = group.number(INCOMPLETE);
+            long syns = group.number(Sum.INCOMPLETE);
             toOne(into, Subject.prefix(subject.high(), subject.low()), syns);
-            toOne(into, Subject.customer((int) group.number(CUSTOMER)), syns);
+            toOne(into, Subject.customer((int) group.number(Sum.CUSTOMER)), syns);
           }
         });
     into.eachHandshake(
@@ -139,35 +142,20 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   private void toOne(Gathered into, Subject of, long syns) {
     Gathered.Group group = into.known(this, of);
     if (group != null) {
-      group.atLeast(TO_ONE, syns);
+      group.atLeast(Sum.TO_ONE, syns);
     }
   }
 
   private void count(Gathered into, Subject subject) {
     Gathered.Group group = into.known(this, subject);
     if (group != null) {
-      group.add(COMPLETE, 1);
+      group.add(Sum.COMPLETE, 1);
     }
-  }
-
-  @Override
-  Map<At, Memory> memories(Memories of) {
-    return of.synFloods;
-  }
-
-  @Override
-  Memory fresh() {
-    return new Memory();
   }
 
   @Override
   long weight(Memory memory) {
     return memory.incomplete.newest() + Math.round(memory.mean * Spans.SPAN_MS / 1000);
-  }
-
-  @Override
-  long until(Memory memory) {
-    return memory.until;
   }
 
   @Override
@@ -177,11 +165,11 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     if (after > 0) {
       end(memory, after);
     }
-    long syns = memory.incomplete.add(evidence, evidence.number(INCOMPLETE));
-    long handshakes = memory.complete.add(evidence, evidence.number(COMPLETE));
-    memory.seen += evidence.number(INCOMPLETE);
-    memory.toOne += evidence.number(TO_ONE);
-    memory.peers.add(evidence, numbers(), evidence.number(UNLISTED));
+    long syns = memory.incomplete.add(evidence, evidence.number(Sum.INCOMPLETE));
+    long handshakes = memory.complete.add(evidence, evidence.number(Sum.COMPLETE));
+    memory.seen += evidence.number(Sum.INCOMPLETE);
+    memory.toOne += evidence.number(Sum.TO_ONE);
+    memory.peers.add(evidence, numbers(), evidence.number(Sum.UNLISTED));
     double rate = Spans.rate(syns, evidence);
     double deviation = Math.sqrt(memory.variance);
     int floor = FLOOR[evidence.subject().kind().ordinal()];
@@ -209,31 +197,27 @@ final class SynFlood extends Detector<SynFlood.Memory> {
             evidence.subject(),
             memory.since,
             evidence.until(),
-            Math.round(rate),
-            rate,
-            Math.max(floor, memory.mean),
-            rate >= 10 * floor ? Severity.SEVERITY_CRITICAL : Severity.SEVERITY_WARNING,
-            String.format(
-                Locale.ROOT,
-                "%s gets %,d SYNs a second whose senders complete no handshake, on port %d, from %s senders.",
-                evidence.subject().named(),
-                Math.round(rate),
-                memory.peers.mostFrequent().get(0),
-                memory.peers.number()),
-            Map.of(
-                "syns_per_second",
-                Math.round(rate),
-                "syns_of_ten_seconds",
-                syns,
-                "handshakes_of_ten_seconds",
-                handshakes),
-            memory.peers.first(),
-            memory.peers.mostFrequent(),
-            Map.of(evidence.probe(), memory.seen),
-            "SELECT src, dst, dst_port, sum(fwd_tcp_syn) AS syns FROM v_records WHERE "
-                + evidence.subject().sql(false)
-                + " AND %s AND fwd_tcp_syn > 0 AND fwd_packets <= fwd_tcp_syn + 1"
-                + " GROUP BY src, dst, dst_port ORDER BY syns DESC, src LIMIT 100"));
+            Finding.Degree.ofRate(rate, Math.max(floor, memory.mean), 10 * floor),
+            memory.peers.shown(
+                text(evidence.subject(), rate, memory.peers),
+                Map.of(
+                    "syns_per_second", Math.round(rate),
+                    "syns_of_ten_seconds", syns,
+                    "handshakes_of_ten_seconds", handshakes),
+                Map.of(evidence.probe(), memory.seen),
+                sql(evidence.subject()))));
+  }
+
+  private static String text(Subject subject, double rate, Peers peers) {
+    return "%s gets %,d SYNs a second whose senders complete no handshake, on port %d, from %s senders."
+        .formatted(subject.named(), Math.round(rate), peers.mostFrequent().get(0), peers.number());
+  }
+
+  private static String sql(Subject subject) {
+    return "SELECT src, dst, dst_port, sum(fwd_tcp_syn) AS syns FROM v_records WHERE "
+        + subject.sql(false)
+        + " AND %s AND fwd_tcp_syn > 0 AND fwd_packets <= fwd_tcp_syn + 1"
+        + " GROUP BY src, dst, dst_port ORDER BY syns DESC, src LIMIT 100";
   }
 
   /** Ends the newest span: it becomes the past, unless it was a flood. */

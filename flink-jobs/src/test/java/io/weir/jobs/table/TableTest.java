@@ -67,7 +67,8 @@ class TableTest {
                 .replace("NAME", table.sqlName()),
             Pattern.MULTILINE);
     Pattern alter =
-        Pattern.compile("^ALTER TABLE " + table.sqlName() + "\n((?:    ADD COLUMN .*\n?)+)", 8);
+        Pattern.compile(
+            "^ALTER TABLE " + table.sqlName() + "\n((?:    (?:ADD|MODIFY) COLUMN .*\n?)+)", 8);
     Declared declared = null;
     try (Stream<Path> files = Files.list(Path.of("../clickhouse/migrations"))) {
       for (Path file : files.sorted().toList()) {
