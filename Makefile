@@ -195,6 +195,9 @@ bench-availability: venv-stack ## Inserts of 100,000 rows a second beside 5,000 
 bench-counted-once: venv-stack ## Cost of counting a flow once at every age, with 5 and 80 % of flows seen by several probes
 	$(TESTS) tests/bench/bench_counted_once.py $(ARGS)
 
+bench-detect: build ## Seconds from an attack's first packet to its alert, live (ARGS='--trials 5')
+	$(TESTS) tests/bench/bench_detect.py $(ARGS)
+
 bench-late: venv-stack ## Cost of records that arrive after their hour was rolled up (ARGS='--rows 1000000 --late 1')
 	$(TESTS) tests/bench/bench_late.py $(ARGS)
 
@@ -290,5 +293,5 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: may-capture uninstall demo test check test-long build sbom test-compose test-machines setup setup-tests setup-test-packages peers clean docs help lock venv-stack venv-clickhouse venv-superset \
-  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-names check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
+  bench-availability bench-bookkeeping bench-capture bench-catch-up bench-collect bench-counted-once bench-detect bench-flink bench-late bench-nat bench-pipeline bench-privacy bench-routes bench-store bench-strangers check-answers check-answers-seeded check-captures check-exports check-names check-peers check-reproducible check-tcp check-applications check-upgrade released fuzz fuzz-statements \
   simulate simulate-agent simulate-collector mutants mutants-capture mutants-jobs

@@ -131,6 +131,12 @@ def test_nothing_is_built_where_a_librarys_script_would_run_what_the_path_begins
     plain.mkdir()
     shutil.copy(checkout / "capture/path.sh", plain)
     subprocess.run([plain / "path.sh"], check=True)
+    odd = tmp_path / "50%" / "capture"
+    odd.mkdir(parents=True)
+    shutil.copy(checkout / "capture/path.sh", odd)
+    refused = subprocess.run([odd / "path.sh"], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "Superset cannot make its database in a path with a percent sign" in refused.stderr
 
 
 def copy_runner(checkout: Path) -> None:

@@ -95,7 +95,7 @@ def attacked(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> l
         closed = {one["reason"] for one in found if not one["open"]}
         return found if {"syn_flood", "reflection"} <= closed else []
 
-    alerts: list[dict[str, Any]] = eventually(over, "the floods' alerts have closed")
+    alerts: list[dict[str, Any]] = eventually(over, "the floods' alerts have closed", 180)
     return alerts
 
 

@@ -2,6 +2,7 @@ package io.weir.jobs.detect;
 
 import io.weir.jobs.window.Buckets;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.BiConsumer;
@@ -55,7 +56,15 @@ final class Gathered {
     }
   }
 
-  private record Key(int detector, Subject subject) {}
+  private record Key(int detector, Subject subject) implements Comparable<Key> {
+    private static final Comparator<Key> ORDER =
+        Comparator.comparing(Key::subject).thenComparingInt(Key::detector);
+
+    @Override
+    public int compareTo(Key other) {
+      return ORDER.compare(this, other);
+    }
+  }
 
   /** Takes a completed handshake: the address of the host that was asked, and its customer. */
   interface Handshake {

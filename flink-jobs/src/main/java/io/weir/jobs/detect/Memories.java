@@ -9,7 +9,7 @@ import java.util.function.ToLongFunction;
 /** The state of one bucket of subjects. */
 final class Memories {
   /** Subjects that a detector remembers in a bucket; at twice as many those of least weight go. */
-  static final int MOST = 256;
+  static final int MOST = 128;
 
   final HashMap<At, Scan.Memory> scans = new HashMap<>();
   final HashMap<At, SynFlood.Memory> synFloods = new HashMap<>();

@@ -27,7 +27,7 @@ public final class Observe extends FlushingOperator<Accepted, Seen> {
 
   private static final long FLUSH_MS = 1_000;
 
-  /** Groups and handshakes that are gathered at most. */
+  /** Groups and handshakes that are gathered at most, of all probes. */
   private static final int MOST = 50_000;
 
   private static final Metric AHEAD =
@@ -43,6 +43,7 @@ public final class Observe extends FlushingOperator<Accepted, Seen> {
   private transient Look look;
   private transient Map<Key, Gathered> gathered;
   private transient TreeMap<String, Long> closed;
+  private transient int size;
   private transient long flushed;
   private transient Counter ahead;
 
@@ -83,6 +84,7 @@ public final class Observe extends FlushingOperator<Accepted, Seen> {
         gathered.computeIfAbsent(
             new Key(message.getProbe(), message.getIntervalStartMs(), message.getIntervalMs()),
             key -> new Gathered());
+    int before = into.size();
     look.batch(message, known);
     int number = 0;
     for (Flow flow : message.getBatch().getFlowsList()) {
@@ -91,7 +93,8 @@ public final class Observe extends FlushingOperator<Accepted, Seen> {
         detector.see(look, into);
       }
     }
-    if (into.size() >= MOST) {
+    size += into.size() - before;
+    if (size >= MOST) {
       flush();
     }
   }
@@ -113,6 +116,7 @@ public final class Observe extends FlushingOperator<Accepted, Seen> {
           }
         });
     gathered.clear();
+    size = 0;
     List<String> probes = List.copyOf(closed.keySet());
     long[] ends = closed.values().stream().mapToLong(end -> end).toArray();
     closed.clear();

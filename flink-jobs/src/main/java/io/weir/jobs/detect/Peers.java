@@ -10,7 +10,7 @@ import java.util.TreeMap;
 /** The first addresses at the other end, and the ports, with counts. */
 final class Peers {
   /** How many addresses and how many ports are known; later ones are not counted. */
-  static final int MOST = 32;
+  static final int MOST = 16;
 
   private static final int STRIDE = 3;
 

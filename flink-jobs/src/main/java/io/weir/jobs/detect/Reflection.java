@@ -27,7 +27,7 @@ final class Reflection extends Detector<Reflection.Memory> {
   /** Mean octets of an answer's packets. */
   private static final int MEAN = 400;
 
-  /** How many times the octets of the question an answer has. */
+  /** How many times the octets that the host sends it gets. */
   private static final int AMPLIFIED = 10;
 
   /** The numbers of a group. */
@@ -65,36 +65,22 @@ final class Reflection extends Detector<Reflection.Memory> {
 
   @Override
   void see(Look record, Gathered into) {
-    if (record.protocol != Look.UDP || record.overflowKey != 0) {
+    var flow = record.flow;
+    // The source is the side seen first: who asked is the source, and gets no answer unasked.
+    if (record.protocol != Look.UDP
+        || record.overflowKey != 0
+        || record.oneWay
+        || !SERVICES.contains(flow.getSrcPort())
+        || flow.getFwdOctets() < AMPLIFIED * flow.getRevOctets()
+        || flow.getFwdOctets() < MEAN * flow.getFwdPackets()
+        || flow.getFwdPackets() == 0) {
       return;
     }
-    // The side seen first counts as the source: it is the server where the question was not seen.
-    if (SERVICES.contains(record.flow.getSrcPort())) {
-      gather(record, true, into);
-    } else if (SERVICES.contains(record.flow.getDstPort())) {
-      gather(record, false, into);
-    }
-  }
-
-  private void gather(Look record, boolean bySource, Gathered into) {
-    long sent = bySource ? record.flow.getFwdOctets() : record.flow.getRevOctets();
-    long packets = bySource ? record.flow.getFwdPackets() : record.flow.getRevPackets();
-    long asked = bySource ? record.flow.getRevOctets() : record.flow.getFwdOctets();
-    if (packets == 0 || sent < AMPLIFIED * asked || sent < MEAN * packets) {
-      return;
-    }
-    Subject victim =
-        bySource
-            ? Subject.host(record.dstHigh, record.dstLow)
-            : Subject.host(record.srcHigh, record.srcLow);
-    Gathered.Group group = into.of(this, victim);
-    group.add(Sum.OCTETS, sent);
-    group.add(Sum.PACKETS, packets);
+    Gathered.Group group = into.of(this, Subject.host(record.dstHigh, record.dstLow));
+    group.add(Sum.OCTETS, flow.getFwdOctets());
+    group.add(Sum.PACKETS, flow.getFwdPackets());
     if (hasRoom(group)) {
-      group.item(
-          bySource ? record.srcHigh : record.dstHigh,
-          bySource ? record.srcLow : record.dstLow,
-          bySource ? record.flow.getSrcPort() : record.flow.getDstPort());
+      group.item(record.srcHigh, record.srcLow, flow.getSrcPort());
     } else {
       group.add(Sum.UNLISTED, 1);
     }

@@ -38,7 +38,7 @@ final class Scan extends Detector<Scan.Memory> {
   /** Contacts of a bad host that raise its alert's severity. */
   private static final int MANY = 10_000;
 
-  private static final int CONTACTS = 128;
+  private static final int CONTACTS = 64;
   private static final int LISTED = 8;
 
   /** The numbers of a group. */

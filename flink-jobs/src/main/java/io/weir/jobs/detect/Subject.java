@@ -1,6 +1,7 @@
 package io.weir.jobs.detect;
 
 import io.weir.jobs.message.Addresses;
+import java.util.Comparator;
 import java.util.Locale;
 
 /**
@@ -10,7 +11,7 @@ import java.util.Locale;
  * @param high upper half of the address, or 0
  * @param low lower half of the address, or the customer's id
  */
-record Subject(Kind kind, long high, long low) {
+record Subject(Kind kind, long high, long low) implements Comparable<Subject> {
   /** Kinds of subjects; their places are part of the messages. */
   enum Kind {
     HOST,
@@ -25,6 +26,17 @@ record Subject(Kind kind, long high, long low) {
 
   private static final long LAST_OCTET = 0xffL;
   private static final long BELOW_48 = 0xffffL;
+
+  private static final Comparator<Subject> ORDER =
+      Comparator.comparing(Subject::kind)
+          .thenComparingLong(Subject::high)
+          .thenComparingLong(Subject::low);
+
+  /** Whoever chooses addresses whose hashes are equal makes no map slow: it then compares them. */
+  @Override
+  public int compareTo(Subject other) {
+    return ORDER.compare(this, other);
+  }
 
   static Subject host(long high, long low) {
     return new Subject(Kind.HOST, high, low);
