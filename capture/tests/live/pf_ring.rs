@@ -112,7 +112,7 @@ fn what_pf_ring_hands_over_is_captured_and_its_drops_are_counted() {
     // Capture goes on after a failure.
     assert_eq!(bench.summary("pfring:lo", 1, &[("STANDIN_FAIL", "50")])["packets"]["captured"], 200);
     let log = bench.log();
-    assert!(log.starts_with("open lo 512 536\nclose 1200 100\n"), "promiscuous, with times, not parsed: {log}");
+    assert!(log.starts_with("open lo 2048 536\nclose 1200 100\n"), "promiscuous, with times, not parsed: {log}");
 }
 
 fn a_device_that_ends_ends_the_capture() {
@@ -127,13 +127,13 @@ fn workers_share_a_device_by_addresses_or_take_queues_of_their_own() {
     let log = bench.log();
     let clusters: Vec<&str> = log.lines().filter(|line| line.starts_with("set cluster")).collect();
     assert!(clusters.len() == 2 && clusters[0] == clusters[1] && clusters[0].ends_with(" 2"), "{log}");
-    assert!(log.contains("open lo 512 24\n"), "{log}");
+    assert!(log.contains("open lo 2048 24\n"), "{log}");
 
     for (name, opened) in [("zc:eth7", ["zc:eth7@0", "zc:eth7@1"]), ("zc:99@3", ["zc:99@3", "zc:99@4"])] {
         std::fs::remove_file(bench.path("log")).unwrap();
         bench.summary(name, 2, &[]);
         let log = bench.log();
-        assert!(opened.iter().all(|queue| log.contains(&format!("open {queue} 512 537\n"))), "{log}");
+        assert!(opened.iter().all(|queue| log.contains(&format!("open {queue} 2048 537\n"))), "{log}");
         assert!(!log.contains("cluster"), "{log}");
     }
 }
