@@ -20,6 +20,7 @@ from weir.commands import (
     prefixes,
     privacy,
     probes,
+    rules,
     running,
     showing,
     storage,
@@ -99,6 +100,12 @@ _prefixes.command("set")(prefixes.set_)
 _prefixes.command("remove")(prefixes.remove)
 _prefixes.command("list")(prefixes.list_)
 _prefixes.command("import")(prefixes.import_)
+
+_rules = _group("rules", "What the detectors take for an attack, and where. Example: weir rules set rules.yaml")
+_rules.command("set")(rules.set_)
+_rules.command("off")(rules.off)
+_rules.command("list")(rules.list_)
+_rules.command("detectors")(rules.detectors)
 
 _storage = _group(
     "storage",

@@ -122,14 +122,27 @@ def measured(stack: RunningStack, interval: str, trials: int, chance: random.Ran
             f'[source]\ninterface = "{net.veth}"\nnetns = "{net.servers}"\nreceive_offloads = "keep"\n'
             f'[kafka]\ncredentials = "{stack.bundle(probe)}"\n'
         )
-        agent = subprocess.Popen([str(AGENT), "run", "--config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        agent = subprocess.Popen(
+            [str(AGENT), "run", "--config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         running: list[subprocess.Popen[str]] = []
         try:
             time.sleep(3)
             for number in range(trials):
                 for place, kind in enumerate(ATTACKS):
                     subject = f"10.{100 + place}.{int(interval[:-1])}.{1 + number}"
-                    command = ["ip", "netns", "exec", net.clients, sys.executable, __file__, "--send", "weir1", kind, subject]
+                    command = [
+                        "ip",
+                        "netns",
+                        "exec",
+                        net.clients,
+                        sys.executable,
+                        __file__,
+                        "--send",
+                        "weir1",
+                        kind,
+                        subject,
+                    ]
                     attack = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                     running.append(attack)
                     assert attack.stdout is not None
@@ -148,9 +161,7 @@ def measured(stack: RunningStack, interval: str, trials: int, chance: random.Ran
     alerts.end()
     found: dict[str, Any] = {}
     for kind in ATTACKS:
-        known = sorted(
-            alerts.came[key] - at for key, at in begun.items() if key[0] == kind and key in alerts.came
-        )
+        known = sorted(alerts.came[key] - at for key, at in begun.items() if key[0] == kind and key in alerts.came)
         found[kind] = {"attacks": trials, "alerts": len(known)} | {
             f"p{q}_seconds": known[min(len(known) - 1, len(known) * q // 100)] for q in (50, 99) if known
         }

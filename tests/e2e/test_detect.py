@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import itertools
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,11 +53,11 @@ def _crowd(begin: float) -> Iterator[Packet]:
         yield from _connection(begin + number / 300, client, 2000 + number % 999, CROWDED, 443, 100 + number % 700)
 
 
-def _scan(begin: float) -> Iterator[Packet]:
-    """SSH of 60 hosts."""
-    for number in range(60):
+def _scan(begin: float, scanner: str = SCANNER, hosts: int = 60) -> Iterator[Packet]:
+    """SSH of so many hosts."""
+    for number in range(hosts):
         target = _address("10.166.9.1", number)
-        yield begin + number / 10, ethernet(SCANNER, target, TCP, tcp(40_000 + number, 22, SYN))
+        yield begin + number / 10, ethernet(scanner, target, TCP, tcp(40_000 + number, 22, SYN))
 
 
 def _reflection(begin: float) -> Iterator[Packet]:
@@ -128,3 +131,46 @@ def test_people_see_who_and_what(stack: RunningStack, attacked: list[dict[str, A
     printed = stack.weir("alerts", "--since", "1h").out
     for one in attacked:
         assert one["subject"] in printed, printed
+
+
+def test_a_rule_is_in_force_without_a_restart_and_a_wrong_one_is_refused(stack: RunningStack, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(
+        "rules:\n"
+        "  - {name: strict, detector: scan_horizontal, prefixes: [10.167.0.0/16], parameters: {hosts: 10, walk: 5}, severity: critical}\n"
+        "  - {name: ours, detector: scan_horizontal, off: true, prefixes: [10.168.0.0/16]}\n"
+    )
+    assert stack.weir("rules", "set", str(file)).out == "2 set, 0 removed, 0 unchanged\n"
+    stack.enrol("ruled")
+
+    def scanned(*scans: tuple[str, int]) -> None:
+        begin = time.time() // 10 * 10 - 60
+        capture = tmp_path / "scan.pcap"
+        write(capture, [packet for scan in scans for packet in _scan(begin, *scan)])
+        stack.read("ruled", capture, words=("--keep-time",))
+
+    def alerts() -> dict[str, str]:
+        rows = stack.store.rows(
+            "SELECT subject, toString(severity) AS severity FROM v_alerts WHERE has(mapKeys(probes), 'ruled')"
+        )
+        return {row["subject"]: row["severity"] for row in rows}
+
+    tries = itertools.count(1)
+
+    def in_force() -> bool:
+        scanned((f"10.167.0.{next(tries)}", 12))
+        time.sleep(3)
+        return bool(alerts())
+
+    eventually(in_force, "the rule with 10 hosts counts", 180)
+    assert {*alerts().values()} == {"critical"}
+    scanned(("10.168.0.1", 60), ("10.169.0.1", 60))
+    eventually(lambda: "10.169.0.1" in alerts(), "the scanner without a rule", 120)
+    assert "10.168.0.1" not in alerts()
+    file.write_text("rules:\n  - {name: wrong, detector: scan_sideways}\n")
+    refused = stack.weir("rules", "set", str(file))
+    assert refused.status == 2
+    assert f"{file}:2: no detector is called 'scan_sideways'" in refused.err
+    assert len(json.loads(stack.weir("rules", "list", "--json").out)) == 2
+    file.write_text("rules: []\n")
+    assert stack.weir("rules", "set", str(file)).out == "0 set, 2 removed, 0 unchanged\n"

@@ -82,3 +82,36 @@ class Alert(_message.Message):
     threshold: float
     query: str
     def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., id: _Optional[str] = ..., reason: _Optional[str] = ..., probe: _Optional[str] = ..., subject: _Optional[str] = ..., severity: _Optional[_Union[Severity, str]] = ..., opened_ms: _Optional[int] = ..., updated_ms: _Optional[int] = ..., closed_ms: _Optional[int] = ..., text: _Optional[str] = ..., values: _Optional[_Mapping[str, float]] = ..., subject_kind: _Optional[str] = ..., technique: _Optional[str] = ..., peers: _Optional[_Mapping[str, int]] = ..., ports: _Optional[_Iterable[int]] = ..., probes: _Optional[_Mapping[str, int]] = ..., score: _Optional[float] = ..., threshold: _Optional[float] = ..., query: _Optional[str] = ...) -> None: ...
+
+class Rule(_message.Message):
+    __slots__ = ("major", "minor", "name", "detector", "off", "prefixes", "customer_ids", "probes", "parameters", "severity", "why")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    MAJOR_FIELD_NUMBER: _ClassVar[int]
+    MINOR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DETECTOR_FIELD_NUMBER: _ClassVar[int]
+    OFF_FIELD_NUMBER: _ClassVar[int]
+    PREFIXES_FIELD_NUMBER: _ClassVar[int]
+    CUSTOMER_IDS_FIELD_NUMBER: _ClassVar[int]
+    PROBES_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    major: int
+    minor: int
+    name: str
+    detector: str
+    off: bool
+    prefixes: _containers.RepeatedScalarFieldContainer[str]
+    customer_ids: _containers.RepeatedScalarFieldContainer[int]
+    probes: _containers.RepeatedScalarFieldContainer[str]
+    parameters: _containers.ScalarMap[str, float]
+    severity: Severity
+    why: str
+    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ..., name: _Optional[str] = ..., detector: _Optional[str] = ..., off: _Optional[bool] = ..., prefixes: _Optional[_Iterable[str]] = ..., customer_ids: _Optional[_Iterable[int]] = ..., probes: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Mapping[str, float]] = ..., severity: _Optional[_Union[Severity, str]] = ..., why: _Optional[str] = ...) -> None: ...

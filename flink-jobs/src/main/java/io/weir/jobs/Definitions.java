@@ -1,5 +1,6 @@
 package io.weir.jobs;
 
+import io.weir.jobs.detect.Detect;
 import io.weir.jobs.indicators.Indicators;
 import io.weir.jobs.window.Listed;
 import io.weir.jobs.window.WindowTable;
@@ -16,8 +17,9 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 
 /**
  * Output generated from the declarations of lists, indicators and mixes: {@code json} prints the
- * input of the plain-SQL check, {@code sql DIR} writes the statements of lists and views into files
- * of {@code clickhouse/}, {@code table NAME} prints the statement for the migration of a new table.
+ * input of the plain-SQL check, {@code detectors} what rules may say, {@code sql DIR} writes the
+ * statements of lists and views into files of {@code clickhouse/}, {@code table NAME} prints the
+ * statement for the migration of a new table.
  */
 public final class Definitions {
   private static final String NOTE =
@@ -29,6 +31,8 @@ public final class Definitions {
   public static void main(String[] arguments) throws IOException {
     if (arguments.length == 1 && arguments[0].equals("json")) {
       System.out.println(json());
+    } else if (arguments.length == 1 && arguments[0].equals("detectors")) {
+      System.out.println(detectors());
     } else if (arguments.length == 2 && arguments[0].equals("sql")) {
       for (Map.Entry<String, String> file : sql().entrySet()) {
         Path path = Path.of(arguments[1], file.getKey());
@@ -43,7 +47,7 @@ public final class Definitions {
       }
     } else {
       System.err.println(
-          "usage: java -cp weir-flink-jobs.jar io.weir.jobs.Definitions json | sql DIRECTORY | table NAME");
+          "usage: java -cp weir-flink-jobs.jar io.weir.jobs.Definitions json | detectors | sql DIRECTORY | table NAME");
       System.exit(2);
     }
   }
@@ -85,6 +89,11 @@ public final class Definitions {
     all.put("tables", tables);
     all.put("host_counts", Indicators.hostCountsSql());
     return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(all);
+  }
+
+  /** What rules may say of each detector: names, values and bounds of its parameters. */
+  static String detectors() throws JsonProcessingException {
+    return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(Detect.rules());
   }
 
   private static Map<String, Object> value(Listed value) {

@@ -27,6 +27,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  */
 class DefinitionsTest {
   private static final Path STORE = Path.of("../clickhouse");
+  private static final Path DETECTORS = Path.of("../stack/weir/detectors.json");
   private static final Path MIGRATIONS = Path.of("../clickhouse/migrations");
 
   /** A column of a statement: name, then type and comment up to the next one. */
@@ -48,6 +49,12 @@ class DefinitionsTest {
       committed.put(file, Files.readString(STORE.resolve(file)));
     }
     assertEquals(new TreeMap<>(Definitions.sql()), committed);
+  }
+
+  /** The parameters that {@code weir rules} checks are those of the detectors. */
+  @Test
+  void theCommandKnowsTheDetectors() throws IOException {
+    Golden.check(DETECTORS, List.of(Definitions.detectors().split("\n")));
   }
 
   @ParameterizedTest

@@ -18,6 +18,7 @@ import io.weir.proto.Overflow;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
 import io.weir.proto.RecordKind;
+import io.weir.proto.Rule;
 import io.weir.proto.Severity;
 import io.weir.proto.Volume;
 import java.io.IOException;
@@ -60,6 +61,7 @@ import java.util.stream.IntStream;
  *   14 raw alpha/0 cause TEXT                   a malformed message; or `raw alpha/0 major`, `probe`, `worker`, `port`
  *   15 prefix 10.0.0.0/8 [id=N] [customer=N] [site=S] [national]     is declared from now on
  *   15 declare alpha [site=S] [rank=N] [one-way]                     declares a probe
+ *   15 rule DETECTOR [off] [severity=N] [prefix=P] [probe=P] [PARAMETER=VALUE ...]     is in force from now on
  *   15 to alpha/0 SECONDS                       the worker's open interval begins at SECONDS, whatever the clock says
  *   16 behind alpha/0 N                         N messages come to the partition, and are not read
  *   0  window-entries N                         maximum number of entries in all windows
@@ -280,6 +282,10 @@ final class Trace {
       add(at, new RawMessage("weir.probes", 0, -1, at, declaration(words[2], rest)));
       return;
     }
+    if (action.equals("rule")) {
+      add(at, new RawMessage("weir.rules", 0, -1, at, rule(words[2], rest)));
+      return;
+    }
     if (action.equals("probe")) {
       int partitions = Integer.parseInt(option(rest, "partitions", "1"));
       probes.put(words[2], partitions);
@@ -338,6 +344,22 @@ final class Trace {
         .setNational(words.contains("national"))
         .build()
         .toByteArray();
+  }
+
+  private static byte[] rule(String detector, List<String> words) {
+    Rule.Builder rule = Rule.newBuilder().setMajor(1).setName(detector).setDetector(detector);
+    for (String word : words) {
+      String name = word.replaceAll("=.*", "");
+      String value = word.replaceAll(".*=", "");
+      switch (name) {
+        case "off" -> rule.setOff(true);
+        case "severity" -> rule.setSeverityValue(Integer.parseInt(value));
+        case "prefix" -> rule.addPrefixes(value).setName(detector + " " + value);
+        case "probe" -> rule.addProbes(value).setName(detector + " " + value);
+        default -> rule.putParameters(name, Double.parseDouble(value));
+      }
+    }
+    return rule.build().toByteArray();
   }
 
   private static byte[] declaration(String probe, List<String> words) {

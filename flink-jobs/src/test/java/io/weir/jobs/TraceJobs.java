@@ -196,7 +196,7 @@ final class TraceJobs {
 
   /** Whether a prefix or a probe is declared, which some jobs do not read. */
   private static boolean isDeclaration(Event event) {
-    return List.of("weir.prefixes", "weir.probes").contains(event.message().topic());
+    return List.of("weir.prefixes", "weir.probes", "weir.rules").contains(event.message().topic());
   }
 
   private static Stage<RawMessage, Accepted> accept() throws Exception {
@@ -405,7 +405,7 @@ final class TraceJobs {
     private final DeclaredLookups known = new DeclaredLookups();
     private final Stage<Accepted, Accepted> enrich =
         Stage.of(() -> new ProcessOperator<>(new Enrich(known.factory())), Accepted.TYPE);
-    private final DetectStages detect = new DetectStages();
+    private final DetectStages detect = new DetectStages(known.factory());
 
     Detect() throws Exception {}
 

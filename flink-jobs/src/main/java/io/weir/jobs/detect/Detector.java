@@ -1,5 +1,6 @@
 package io.weir.jobs.detect;
 
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -77,10 +78,13 @@ abstract class Detector<M> {
   abstract long weight(M memory);
 
   /** Takes in what was gathered, and says what it found. */
-  abstract void judge(M memory, Evidence evidence, Consumer<Finding> out);
+  abstract void judge(M memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out);
+
+  /** The reasons of its alerts. */
+  abstract List<Reason> reasons();
 
   /** Takes in what was gathered, if there is a memory for it or it begins one. */
-  final void take(Memories of, Evidence evidence, Consumer<Finding> out) {
+  final void take(Memories of, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
     Map<At, M> known = remembers.memories.apply(of);
     At key = new At(evidence.subject(), byProbe ? evidence.probe() : "");
     M memory = known.get(key);
@@ -92,7 +96,7 @@ abstract class Detector<M> {
       memory = remembers.fresh.get();
       known.put(key, memory);
     }
-    judge(memory, evidence, out);
+    judge(memory, evidence, limits, out);
   }
 
   /** Forgets the subjects of which nothing was heard since then. */

@@ -11,6 +11,12 @@ import java.util.Map;
  * @param until when it ended, so far
  */
 record Finding(Reason reason, Subject subject, long from, long until, Degree degree, Shown shown) {
+  /** The same with another severity. */
+  Finding with(Severity severity) {
+    Degree other = new Degree(degree.grown, degree.score, degree.threshold, severity);
+    return new Finding(reason, subject, from, until, other, shown);
+  }
+
   /**
    * How bad it is.
    *

@@ -17,15 +17,17 @@ import java.util.function.Consumer;
  * host that asks for a login.
  */
 final class Guessing extends Detector<Guessing.Memory> {
-  static final Reason REASON = new Reason("password_guessing", "T1110", 600_000);
+  static final Reason REASON =
+      new Reason(
+          "password_guessing",
+          "T1110",
+          600_000,
+          List.of(
+              new Parameter("connections", 9, 2, 1e9, "connections to one service in five minutes"),
+              new Parameter("certain", 30, 2, 1e9, "connections from which on it is a warning")));
 
   /** FTP, SSH, Telnet, SMB, RDP and VNC. */
   private static final Set<Integer> SERVICES = Set.of(21, 22, 23, 445, 3389, 5900);
-
-  /** Connections in five minutes that open an alert, and that make it certain. */
-  static final int LEAST = 9;
-
-  static final int CERTAIN = 30;
 
   /** Octets of both directions and packets of a connection that may be a guess. */
   private static final long MOST_OCTETS = 20_000;
@@ -91,6 +93,11 @@ final class Guessing extends Detector<Guessing.Memory> {
   }
 
   @Override
+  List<Reason> reasons() {
+    return List.of(REASON);
+  }
+
+  @Override
   void see(Look record, Gathered into) {
     if (record.protocol != Look.TCP
         || record.overflowKey != 0
@@ -123,7 +130,8 @@ final class Guessing extends Detector<Guessing.Memory> {
   }
 
   @Override
-  void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  void judge(Memory memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
+    Limits limit = limits.of(REASON);
     memory.until = Math.max(memory.until, evidence.until());
     Event.count(memory.probes, evidence.probe(), evidence.number(Sum.CONNECTIONS));
     Service worst = null;
@@ -132,13 +140,14 @@ final class Guessing extends Detector<Guessing.Memory> {
       Service service = new Service(cells[at], cells[at + 1], (int) cells[at + 2]);
       Target target = target(memory, service, evidence.start());
       connection(target, evidence.start(), cells[at + 3]);
-      boolean guessed = target.recent() >= LEAST && target.spread() <= EQUAL;
+      boolean guessed = target.recent() >= limit.get("connections") && target.spread() <= EQUAL;
       if (guessed && (worst == null || target.recent() > memory.targets.get(worst).recent())) {
         worst = service;
       }
     }
     if (worst != null) {
-      out.accept(finding(memory, worst, evidence)); // others of its targets are the same event
+      out.accept(
+          finding(memory, worst, evidence, limit)); // others of its targets are the same event
     }
   }
 
@@ -176,7 +185,7 @@ final class Guessing extends Detector<Guessing.Memory> {
     return target;
   }
 
-  private static Finding finding(Memory memory, Service service, Evidence evidence) {
+  private static Finding finding(Memory memory, Service service, Evidence evidence, Limits limit) {
     Target target = memory.targets.get(service);
     String host = Addresses.text(service.high, service.low);
     long recent = target.recent();
@@ -200,8 +209,10 @@ final class Guessing extends Detector<Guessing.Memory> {
                 + evidence.subject().sql(true)
                 + " AND %s AND dst_port IN (21, 22, 23, 445, 3389, 5900)"
                 + " GROUP BY dst, dst_port ORDER BY records DESC, dst, dst_port LIMIT 100");
-    Severity severity = recent >= CERTAIN ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
-    Finding.Degree degree = new Finding.Degree(target.number, recent, LEAST, severity);
+    Severity severity =
+        recent >= limit.get("certain") ? Severity.SEVERITY_WARNING : Severity.SEVERITY_INFO;
+    Finding.Degree degree =
+        new Finding.Degree(target.number, recent, limit.get("connections"), severity);
     long until = evidence.until();
     return new Finding(REASON, evidence.subject(), target.since, until, degree, shown);
   }

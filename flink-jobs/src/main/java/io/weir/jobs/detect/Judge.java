@@ -1,10 +1,12 @@
 package io.weir.jobs.detect;
 
 import io.weir.jobs.alerts.AlertMessage;
+import io.weir.jobs.enrich.Lookups;
 import io.weir.jobs.metrics.Metric;
 import io.weir.jobs.operator.KeyedValue;
 import io.weir.jobs.operator.WakeUp;
 import io.weir.jobs.serde.FieldSerializer;
+import io.weir.proto.Rule;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -41,6 +43,10 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
           "displaced_subjects", NAME, "Subjects that a detector forgot to make room for others");
   static final List<Metric> METRICS = List.of(TOLD, DISPLACED);
 
+  private final Lookups.Factory factory;
+  private transient Lookups lookups;
+  private transient List<Rule> declared;
+  private transient Rules rules;
   private transient KeyedValue<Memories> state;
   private transient WakeUp timer;
   private transient Map<Integer, Detector<?>> detectors;
@@ -50,9 +56,16 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   /** When this attempt began, ms from 1970: while the jobs are down they hear of no probe. */
   private transient long began;
 
+  /** Judges by the rules that the look-ups hold. */
+  public Judge(Lookups.Factory factory) {
+    this.factory = factory;
+  }
+
   @Override
-  public void open(OpenContext context) {
+  public void open(OpenContext context) throws Exception {
     var runtime = getRuntimeContext();
+    lookups = factory.open();
+    rules = Rules.NONE;
     state = new KeyedValue<>(runtime, "memories", new FieldSerializer<>(Memories.class));
     timer = new WakeUp(runtime);
     detectors = new HashMap<>();
@@ -64,9 +77,21 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   }
 
   @Override
+  public void close() {
+    if (lookups != null) {
+      lookups.close();
+    }
+  }
+
+  @Override
   public void processElement(Seen seen, Context context, Collector<AlertMessage> out)
       throws Exception {
     long now = context.timerService().currentProcessingTime();
+    List<Rule> newest = lookups.now().rules();
+    if (newest != declared) {
+      declared = newest;
+      rules = new Rules(newest);
+    }
     Memories memories = state.get(Memories::new);
     Consumer<AlertMessage> tell =
         alert -> {
@@ -102,14 +127,24 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
           new Subject(Subject.Kind.values()[(int) cells[at + 1]], cells[at + 2], cells[at + 3]);
       Evidence evidence =
           new Evidence(subject, part.probe(), part.start(), part.length(), cells, begin, next);
+      Limits.Source limits = reason -> rules.limits(reason, subject, part.probe());
       detectors
           .get((int) cells[at])
-          .take(memories, evidence, finding -> found(memories.events, finding, out));
+          .take(
+              memories, evidence, limits, finding -> found(memories.events, finding, limits, out));
     }
   }
 
   private static void found(
-      TreeMap<String, Event> events, Finding finding, Consumer<AlertMessage> out) {
+      TreeMap<String, Event> events,
+      Finding judged,
+      Limits.Source limits,
+      Consumer<AlertMessage> out) {
+    Limits limit = limits.of(judged.reason());
+    if (limit.isOff()) {
+      return;
+    }
+    Finding finding = judged.with(limit.severity(judged.degree().severity()));
     Subject subject = finding.subject();
     String key = finding.reason().word() + ' ' + subject.kind().word() + ' ' + subject.text();
     Event event = events.computeIfAbsent(key, unknown -> new Event());

@@ -1,5 +1,6 @@
 package io.weir.jobs.detect;
 
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -10,19 +11,20 @@ import java.util.function.Consumer;
  * amplification by UDP (CISA's alert TA14-017A and later lists of protocols).
  */
 final class Reflection extends Detector<Reflection.Memory> {
-  static final Reason REASON = new Reason("reflection", "T1498.002", 60_000);
+  static final Reason REASON =
+      new Reason(
+          "reflection",
+          "T1498.002",
+          60_000,
+          List.of(
+              new Parameter("reflectors", 10, 1, Peers.MOST, "servers that must take part"),
+              new Parameter("bits_per_second", 1_000_000, 1, 1e15, "bits in a second")));
 
   /** Ports of services that amplify. */
   private static final Set<Integer> SERVICES =
       Set.of(
           17, 19, 53, 69, 111, 123, 137, 161, 389, 520, 1900, 3283, 3702, 5353, 5683, 11211, 27015,
           37810);
-
-  /** Servers that must take part. */
-  static final int REFLECTORS = 10;
-
-  /** Bits in a second. */
-  static final long FLOOR = 1_000_000;
 
   /** Mean octets of an answer's packets. */
   private static final int MEAN = 400;
@@ -64,6 +66,11 @@ final class Reflection extends Detector<Reflection.Memory> {
   }
 
   @Override
+  List<Reason> reasons() {
+    return List.of(REASON);
+  }
+
+  @Override
   void see(Look record, Gathered into) {
     var flow = record.flow;
     // The source is the side seen first: who asked is the source, and gets no answer unasked.
@@ -92,7 +99,9 @@ final class Reflection extends Detector<Reflection.Memory> {
   }
 
   @Override
-  void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  void judge(Memory memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
+    Limits limit = limits.of(REASON);
+    double floor = limit.get("bits_per_second");
     long after = memory.octets.begin(evidence);
     memory.packets.begin(evidence);
     if (after > 0) {
@@ -105,7 +114,7 @@ final class Reflection extends Detector<Reflection.Memory> {
     memory.reflectors.add(evidence, numbers(), evidence.number(Sum.UNLISTED));
     memory.until = Math.max(memory.until, evidence.until());
     double bits = 8 * Spans.rate(octets, evidence);
-    if (bits < FLOOR || memory.reflectors.distinct() < REFLECTORS) {
+    if (bits < floor || memory.reflectors.distinct() < limit.get("reflectors")) {
       return;
     }
     if (!memory.hit) {
@@ -139,7 +148,7 @@ final class Reflection extends Detector<Reflection.Memory> {
             + ") GROUP BY src, src_port, dst, dst_port ORDER BY octets DESC, src LIMIT 100";
     Finding.Shown shown =
         memory.reflectors.shown(text, values, Map.of(evidence.probe(), memory.seen), sql);
-    Finding.Degree degree = Finding.Degree.ofRate(bits, FLOOR, 100 * FLOOR);
+    Finding.Degree degree = Finding.Degree.ofRate(bits, floor, 100 * floor);
     Subject host = evidence.subject();
     out.accept(new Finding(REASON, host, memory.since, evidence.until(), degree, shown));
   }

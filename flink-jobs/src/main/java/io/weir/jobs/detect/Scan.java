@@ -23,17 +23,32 @@ import java.util.function.Consumer;
  * of file sharing fail on ports that differ. An answer that comes later takes a failure back.
  */
 final class Scan extends Detector<Scan.Memory> {
-  static final Reason HORIZONTAL = new Reason("scan_horizontal", "T1046", 600_000);
-  static final Reason VERTICAL = new Reason("scan_vertical", "T1046", 600_000);
-
-  /** Hosts that must not answer on a port (Zeek's scan script: 25). */
-  static final int HOSTS = 25;
-
-  /** Height of the walk. */
-  static final int WALK = 20;
-
-  /** Ports of a host that must not answer (Zeek's scan script: 15). */
-  static final int PORTS = 15;
+  static final Reason HORIZONTAL =
+      new Reason(
+          "scan_horizontal",
+          "T1046",
+          600_000,
+          List.of(
+              new Parameter(
+                  "hosts",
+                  25,
+                  2,
+                  64,
+                  "hosts that must not answer on a port (Zeek's scan script: 25)"),
+              new Parameter(
+                  "walk", 20, 1, 64, "by how many they must outnumber those that answer")));
+  static final Reason VERTICAL =
+      new Reason(
+          "scan_vertical",
+          "T1046",
+          600_000,
+          List.of(
+              new Parameter(
+                  "ports",
+                  15,
+                  2,
+                  64,
+                  "ports of a host that must not answer (Zeek's scan script: 15)")));
 
   /** Contacts of a bad host that raise its alert's severity. */
   private static final int MANY = 10_000;
@@ -92,6 +107,11 @@ final class Scan extends Detector<Scan.Memory> {
   }
 
   @Override
+  List<Reason> reasons() {
+    return List.of(HORIZONTAL, VERTICAL);
+  }
+
+  @Override
   void see(Look record, Gathered into) {
     if (record.protocol != Look.TCP
         || record.overflowKey != 0
@@ -133,7 +153,7 @@ final class Scan extends Detector<Scan.Memory> {
   }
 
   @Override
-  void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  void judge(Memory memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
     memory.since = memory.since == 0 ? evidence.start() : Math.min(memory.since, evidence.start());
     memory.until = Math.max(memory.until, evidence.until());
     memory.failed += evidence.number(Sum.UNLISTED);
@@ -147,8 +167,8 @@ final class Scan extends Detector<Scan.Memory> {
     }
     if (failed > 0) {
       Event.count(memory.probes, evidence.probe(), failed);
-      horizontal(memory, evidence, out);
-      vertical(memory, evidence, out);
+      horizontal(memory, evidence, limits.of(HORIZONTAL), out);
+      vertical(memory, evidence, limits.of(VERTICAL), out);
     }
   }
 
@@ -244,10 +264,12 @@ final class Scan extends Detector<Scan.Memory> {
     return least;
   }
 
-  private static void horizontal(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  private static void horizontal(
+      Memory memory, Evidence evidence, Limits limits, Consumer<Finding> out) {
     List<long[]> found = new ArrayList<>();
     for (int at = 0; at < memory.ports.length; at += PORT_STRIDE) {
-      if (memory.ports[at + 1] >= HOSTS && memory.ports[at + 3] >= WALK) {
+      if (memory.ports[at + 1] >= limits.get("hosts")
+          && memory.ports[at + 3] >= limits.get("walk")) {
         found.add(Arrays.copyOfRange(memory.ports, at, at + PORT_STRIDE));
       }
     }
@@ -269,7 +291,7 @@ final class Scan extends Detector<Scan.Memory> {
             memory,
             evidence,
             first[3],
-            WALK,
+            limits.get("walk"),
             String.format(
                 Locale.ROOT,
                 "%s tried port %d%s of %s%,d hosts that did not answer; %,d answered.",
@@ -290,11 +312,12 @@ final class Scan extends Detector<Scan.Memory> {
             found.stream().map(port -> (int) port[0]).toList()));
   }
 
-  private static void vertical(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  private static void vertical(
+      Memory memory, Evidence evidence, Limits limits, Consumer<Finding> out) {
     Map<String, Long> peers = new LinkedHashMap<>();
     int most = 0;
     for (int at = 0; at < memory.hosts.length; at += STRIDE) {
-      if (memory.hosts[at + 2] >= PORTS) {
+      if (memory.hosts[at + 2] >= limits.get("ports")) {
         peers.put(Addresses.text(memory.hosts[at], memory.hosts[at + 1]), memory.hosts[at + 2]);
         most = memory.hosts[at + 2] > memory.hosts[most + 2] ? at : most;
       }
@@ -310,7 +333,7 @@ final class Scan extends Detector<Scan.Memory> {
             memory,
             evidence,
             ports,
-            PORTS,
+            limits.get("ports"),
             String.format(
                 Locale.ROOT,
                 "%s tried %,d ports of %s%s that did not answer.",
@@ -328,7 +351,7 @@ final class Scan extends Detector<Scan.Memory> {
       Memory memory,
       Evidence evidence,
       long score,
-      long threshold,
+      double threshold,
       String text,
       Map<String, Long> values,
       Map<String, Long> peers,

@@ -1,5 +1,6 @@
 package io.weir.jobs.detect;
 
+import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 
@@ -10,13 +11,21 @@ import java.util.function.Consumer;
  * standard deviations. More handshakes than such SYNs are a crowd, not a flood.
  */
 final class SynFlood extends Detector<SynFlood.Memory> {
-  static final Reason REASON = new Reason("syn_flood", "T1498.001", 60_000);
-
-  /** SYNs in a second, by kind of subject. */
-  static final int[] FLOOR = {100, 300, 1000};
-
-  /** Senders that a flood on a prefix or a customer has at least: one alone is a scan. */
-  static final int SENDERS = 10;
+  static final Reason REASON =
+      new Reason(
+          "syn_flood",
+          "T1498.001",
+          60_000,
+          List.of(
+              floor(Subject.Kind.HOST, 100),
+              floor(Subject.Kind.PREFIX, 300),
+              floor(Subject.Kind.CUSTOMER, 1000),
+              new Parameter(
+                  "senders",
+                  10,
+                  1,
+                  Peers.MOST,
+                  "senders that a flood on a prefix or customer has at least: one alone is a scan")));
 
   private static final double DRIFT = .5;
   private static final double DECISION = 5;
@@ -66,6 +75,11 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     private long until;
   }
 
+  private static Parameter floor(Subject.Kind kind, int value) {
+    String comment = "SYNs without a handshake in a second, to a %s".formatted(kind.word());
+    return new Parameter(kind.word() + "_per_second", value, 1, 1e9, comment);
+  }
+
   SynFlood() {
     super(
         2,
@@ -74,6 +88,11 @@ final class SynFlood extends Detector<SynFlood.Memory> {
         10,
         true,
         new Remembers<>(of -> of.synFloods, Memory::new, memory -> memory.until));
+  }
+
+  @Override
+  List<Reason> reasons() {
+    return List.of(REASON);
   }
 
   @Override
@@ -159,7 +178,8 @@ final class SynFlood extends Detector<SynFlood.Memory> {
   }
 
   @Override
-  void judge(Memory memory, Evidence evidence, Consumer<Finding> out) {
+  void judge(Memory memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
+    Limits limit = limits.of(REASON);
     long after = memory.incomplete.begin(evidence);
     memory.complete.begin(evidence);
     if (after > 0) {
@@ -172,10 +192,10 @@ final class SynFlood extends Detector<SynFlood.Memory> {
     memory.peers.add(evidence, numbers(), evidence.number(Sum.UNLISTED));
     double rate = Spans.rate(syns, evidence);
     double deviation = Math.sqrt(memory.variance);
-    int floor = FLOOR[evidence.subject().kind().ordinal()];
+    double floor = limit.get(evidence.subject().kind().word() + "_per_second");
     boolean several =
         evidence.subject().kind() == Subject.Kind.HOST
-            || (memory.peers.distinct() >= SENDERS && 2 * memory.toOne < syns);
+            || (memory.peers.distinct() >= limit.get("senders") && 2 * memory.toOne < syns);
     boolean flood =
         rate >= floor
             && memory.sum + rate - memory.mean - DRIFT * deviation >= DECISION * deviation

@@ -4,23 +4,29 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.UnknownFieldSet;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
+import io.weir.proto.Rule;
+import io.weir.proto.Severity;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 
 /**
- * Declarations of prefixes and probes, read message by message from the compacted topics. The
- * newest message of a key counts; an unreadable one changes nothing.
+ * Declarations of prefixes, probes and rules, read message by message from the compacted topics.
+ * The newest message of a key counts; an unreadable one changes nothing.
  */
 final class Declarations {
   static final String PREFIXES = "weir.prefixes";
   static final String PROBES = "weir.probes";
+  static final String RULES = "weir.rules";
 
   /** Further declarations are refused, so that memory is bounded. */
   static final int MAX_PREFIXES = 1_000_000;
 
   private static final int MAX_PROBES = 100_000;
+  private static final int MAX_RULES = 10_000;
   private static final int MAJOR = 1;
 
   /** Why a message was refused. */
@@ -33,6 +39,8 @@ final class Declarations {
     WRONG_KEY,
     /** Its prefix is none. */
     BAD_PREFIX,
+    /** A rule holds something that is none. */
+    BAD_RULE,
     /** The maximum number is already declared. */
     TOO_MANY;
 
@@ -55,19 +63,34 @@ final class Declarations {
 
   private final Map<String, Prefix> prefixes = new LinkedHashMap<>();
   private final Map<String, Known.Probe> probes = new HashMap<>();
+  private final Map<String, Rule> rules = new HashMap<>();
 
   /** Processes one message; a null or empty value removes the declaration of that key. */
   void apply(String topic, String key, byte[] value) throws Refused {
-    boolean prefix = topic.equals(PREFIXES);
-    if (value == null || value.length == 0) {
-      (prefix ? prefixes : probes).remove(key);
-      return;
-    }
+    boolean removed = value == null || value.length == 0;
     try {
-      if (prefix) {
-        prefix(key, Prefix.parseFrom(value));
-      } else {
-        probe(key, Probe.parseFrom(value));
+      switch (topic) {
+        case PREFIXES -> {
+          if (removed) {
+            prefixes.remove(key);
+          } else {
+            prefix(key, Prefix.parseFrom(value));
+          }
+        }
+        case PROBES -> {
+          if (removed) {
+            probes.remove(key);
+          } else {
+            probe(key, Probe.parseFrom(value));
+          }
+        }
+        default -> {
+          if (removed) {
+            rules.remove(key);
+          } else {
+            rule(key, Rule.parseFrom(value));
+          }
+        }
       }
     } catch (InvalidProtocolBufferException e) {
       throw new Refused(Cause.MALFORMED);
@@ -94,6 +117,18 @@ final class Declarations {
             probe.getSite(), probe.getRank(), probe.getOneWay(), probe.getPseudonyms()));
   }
 
+  private void rule(String key, Rule rule) throws Refused {
+    check(rule.getMajor() == MAJOR, Cause.MAJOR);
+    check(rule.getName().equals(key), Cause.WRONG_KEY);
+    check(rule.getPrefixesList().stream().allMatch(Prefixes::check), Cause.BAD_PREFIX);
+    check(
+        rule.getParametersMap().values().stream().allMatch(Double::isFinite)
+            && rule.getSeverity() != Severity.UNRECOGNIZED,
+        Cause.BAD_RULE);
+    check(rules.size() < MAX_RULES || rules.containsKey(key), Cause.TOO_MANY);
+    rules.put(key, rule);
+  }
+
   private static void check(boolean good, Cause cause) throws Refused {
     if (!good) {
       throw new Refused(cause);
@@ -106,5 +141,10 @@ final class Declarations {
 
   Map<String, Known.Probe> probes() {
     return Map.copyOf(probes);
+  }
+
+  /** The rules in the order of their names. */
+  List<Rule> rules() {
+    return List.copyOf(new TreeMap<>(rules).values());
   }
 }

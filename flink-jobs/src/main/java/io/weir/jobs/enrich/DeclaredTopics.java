@@ -1,6 +1,7 @@
 package io.weir.jobs.enrich;
 
 import io.weir.jobs.kafka.Brokers;
+import io.weir.proto.Rule;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -18,10 +19,10 @@ import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Follows the topics {@code weir.prefixes} and {@code weir.probes}: reads them from the beginning,
- * then new messages as they arrive, until its thread is interrupted. After a failure, and when a
- * topic appears or disappears, it reads all topics again; until it has finished, the previous data
- * stays in use. A missing topic counts as an empty one.
+ * Follows the topics of {@link Declarations}: reads them from the beginning, then new messages as
+ * they arrive, until its thread is interrupted. After a failure, and when a topic appears or
+ * disappears, it reads all topics again; until it has finished, the previous data stays in use. A
+ * missing topic counts as an empty one.
  */
 final class DeclaredTopics implements Runnable {
   /** Changes within this time are combined into one new table. */
@@ -33,7 +34,7 @@ final class DeclaredTopics implements Runnable {
 
   /** Receives the declarations from now on. */
   interface Taker {
-    void take(Prefixes prefixes, Map<String, Known.Probe> probes);
+    void take(Prefixes prefixes, Map<String, Known.Probe> probes, List<Rule> rules);
   }
 
   private final Supplier<Consumer<byte[], byte[]>> connect;
@@ -74,7 +75,8 @@ final class DeclaredTopics implements Runnable {
       } catch (InterruptException | InterruptedException e) {
         return;
       } catch (RuntimeException e) {
-        refusals.add(Refusals.UNREACHABLE, "cannot read prefixes and probes, trying again: {}", e);
+        refusals.add(
+            Refusals.UNREACHABLE, "cannot read prefixes, probes and rules, trying again: {}", e);
         try {
           Thread.sleep(RETRY_MS);
         } catch (InterruptedException interrupted) {
@@ -108,7 +110,7 @@ final class DeclaredTopics implements Runnable {
       }
       long now = System.currentTimeMillis();
       if (complete && changed && now - changedAt >= COALESCE_MS) {
-        taker.take(declarations.prefixes(), declarations.probes());
+        taker.take(declarations.prefixes(), declarations.probes(), declarations.rules());
         whole.countDown();
         changed = false;
       }
@@ -126,7 +128,7 @@ final class DeclaredTopics implements Runnable {
 
   private static List<TopicPartition> places(Consumer<byte[], byte[]> consumer) {
     List<TopicPartition> places = new ArrayList<>();
-    for (String topic : List.of(Declarations.PREFIXES, Declarations.PROBES)) {
+    for (String topic : List.of(Declarations.PREFIXES, Declarations.PROBES, Declarations.RULES)) {
       List<PartitionInfo> partitions = consumer.partitionsFor(topic);
       if (partitions != null) {
         partitions.forEach(one -> places.add(new TopicPartition(topic, one.partition())));

@@ -1,5 +1,7 @@
 package io.weir.jobs.enrich;
 
+import io.weir.proto.Rule;
+import java.util.List;
 import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -10,6 +12,7 @@ import java.util.TreeMap;
  *
  * @param prefixes of {@code weir.prefixes}
  * @param probes of {@code weir.probes}, by name
+ * @param rules of {@code weir.rules}, by name
  * @param systems AS numbers (unsigned) by address
  * @param countries by address: first letter * 256 + second
  * @param names of the autonomous systems
@@ -18,23 +21,26 @@ import java.util.TreeMap;
 public record Known(
     Prefixes prefixes,
     Map<String, Probe> probes,
+    List<Rule> rules,
     AddressMap systems,
     AddressMap countries,
     Names names,
     AddressTable addresses) {
   /** Nothing known. */
   public static final Known NOTHING =
-      new Known(Prefixes.NONE, Map.of(), AddressMap.EMPTY, AddressMap.EMPTY, Names.NONE);
+      new Known(Prefixes.NONE, Map.of(), List.of(), AddressMap.EMPTY, AddressMap.EMPTY, Names.NONE);
 
   private Known(
       Prefixes prefixes,
       Map<String, Probe> probes,
+      List<Rule> rules,
       AddressMap systems,
       AddressMap countries,
       Names names) {
     this(
         prefixes,
         probes,
+        rules,
         systems,
         countries,
         names,
@@ -86,15 +92,15 @@ public record Known(
     static final Names NONE = new Names(new TreeMap<>(), 0);
   }
 
-  Known with(Prefixes newPrefixes, Map<String, Probe> newProbes) {
-    return new Known(newPrefixes, newProbes, systems, countries, names);
+  Known with(Prefixes newPrefixes, Map<String, Probe> newProbes, List<Rule> newRules) {
+    return new Known(newPrefixes, newProbes, newRules, systems, countries, names);
   }
 
   Known withSystems(AddressMap newSystems, Names newNames) {
-    return new Known(prefixes, probes, newSystems, countries, newNames);
+    return new Known(prefixes, probes, rules, newSystems, countries, newNames);
   }
 
   Known withCountries(AddressMap newCountries) {
-    return new Known(prefixes, probes, systems, newCountries, names);
+    return new Known(prefixes, probes, rules, systems, newCountries, names);
   }
 }

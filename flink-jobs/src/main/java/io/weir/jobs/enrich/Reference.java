@@ -72,7 +72,7 @@ public final class Reference {
     topics =
         new DeclaredTopics(
             () -> DeclaredTopics.consumer(sources.brokers),
-            (prefixes, probes) -> set(before -> before.with(prefixes, probes)),
+            (prefixes, probes, rules) -> set(before -> before.with(prefixes, probes, rules)),
             refusals);
     threads = List.of(thread(topics, "enrichment-topics"), thread(this::watch, "enrichment-files"));
   }

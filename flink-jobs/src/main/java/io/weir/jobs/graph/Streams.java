@@ -3,6 +3,7 @@ package io.weir.jobs.graph;
 import static io.weir.jobs.operator.Named.named;
 
 import io.weir.jobs.enrich.Enrich;
+import io.weir.jobs.enrich.Lookups;
 import io.weir.jobs.enrich.Reference;
 import io.weir.jobs.message.Accepted;
 import io.weir.jobs.message.AgentAlert;
@@ -70,13 +71,8 @@ public final class Streams {
                 "kafka")
             .uid(KAFKA);
     received = named("accept", Accepted.TYPE, messages.process(new Accept()));
-    Reference.Sources sources =
-        new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
     enriched =
-        named(
-            "enrich",
-            Accepted.TYPE,
-            received.process(new Enrich(() -> Reference.open(sources), options.privacy)));
+        named("enrich", Accepted.TYPE, received.process(new Enrich(lookups(), options.privacy)));
     lists =
         EnrolmentPoll.stream(
             environment, options.brokers, options.topics, options.discoveryInterval);
@@ -104,6 +100,13 @@ public final class Streams {
   /** The parsed command line. */
   public Options options() {
     return options;
+  }
+
+  /** What operators declare and look up: one for each process. */
+  public Lookups.Factory lookups() {
+    Reference.Sources sources =
+        new Reference.Sources(options.brokers, options.asDatabase, options.countryDatabase);
+    return () -> Reference.open(sources);
   }
 
   /** Each message; a batch with the enrichment of its records. */

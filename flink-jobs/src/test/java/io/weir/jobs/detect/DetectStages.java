@@ -2,6 +2,7 @@ package io.weir.jobs.detect;
 
 import io.weir.jobs.Stage;
 import io.weir.jobs.alerts.AlertMessage;
+import io.weir.jobs.enrich.Lookups;
 import io.weir.jobs.message.Accepted;
 import java.util.List;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -10,15 +11,17 @@ import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
 /** The job {@code detect} in Flink's harness. */
 public final class DetectStages {
   private final Stage<Accepted, Seen> observe = Stage.of(Observe::new, Seen.TYPE);
-  private final Stage<Seen, AlertMessage> judge =
-      Stage.keyed(
-          () -> new KeyedProcessOperator<>(new Judge()),
-          Seen::bucket,
-          Types.INT,
-          AlertMessage.TYPE);
+  private final Stage<Seen, AlertMessage> judge;
 
-  /** Starts the operators. */
-  public DetectStages() throws Exception {}
+  /** Starts the operators, with the rules of these look-ups. */
+  public DetectStages(Lookups.Factory rules) throws Exception {
+    judge =
+        Stage.keyed(
+            () -> new KeyedProcessOperator<>(new Judge(rules)),
+            Seen::bucket,
+            Types.INT,
+            AlertMessage.TYPE);
+  }
 
   /** Sets the clock; returns what timers tell. */
   public List<AlertMessage> time(long ms) throws Exception {

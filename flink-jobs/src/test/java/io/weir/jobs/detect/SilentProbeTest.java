@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.weir.jobs.Stage;
 import io.weir.jobs.alerts.AlertMessage;
+import io.weir.jobs.enrich.DeclaredLookups;
 import java.util.List;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.operators.KeyedProcessOperator;
@@ -20,7 +21,7 @@ class SilentProbeTest {
     };
     try (Stage<Seen, AlertMessage> judge =
         Stage.keyed(
-            () -> new KeyedProcessOperator<>(new Judge()),
+            () -> new KeyedProcessOperator<>(new Judge(new DeclaredLookups().factory())),
             Seen::bucket,
             Types.INT,
             AlertMessage.TYPE)) {

@@ -3,8 +3,10 @@ package io.weir.jobs.enrich;
 import io.weir.jobs.message.RawMessage;
 import io.weir.proto.Prefix;
 import io.weir.proto.Probe;
+import io.weir.proto.Rule;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.flink.metrics.MetricGroup;
@@ -47,15 +49,17 @@ public final class DeclaredLookups implements Lookups {
   /** Whether the message is a declaration; if so, applies it from now on. */
   public boolean take(RawMessage message) throws Exception {
     String topic = message.topic();
-    if (!topic.equals(Declarations.PREFIXES) && !topic.equals(Declarations.PROBES)) {
+    if (!List.of(Declarations.PREFIXES, Declarations.PROBES, Declarations.RULES).contains(topic)) {
       return false;
     }
     String key =
-        topic.equals(Declarations.PREFIXES)
-            ? Prefix.parseFrom(message.value()).getPrefix()
-            : Probe.parseFrom(message.value()).getName();
+        switch (topic) {
+          case Declarations.PREFIXES -> Prefix.parseFrom(message.value()).getPrefix();
+          case Declarations.PROBES -> Probe.parseFrom(message.value()).getName();
+          default -> Rule.parseFrom(message.value()).getName();
+        };
     declarations.apply(topic, key, message.value());
-    known = known.with(declarations.prefixes(), declarations.probes());
+    known = known.with(declarations.prefixes(), declarations.probes(), declarations.rules());
     return true;
   }
 

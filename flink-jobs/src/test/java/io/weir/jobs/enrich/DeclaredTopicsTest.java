@@ -40,7 +40,7 @@ class DeclaredTopicsTest {
               throw new org.apache.kafka.common.errors.InterruptException(e);
             }
           },
-          (prefixes, probes) -> taken.add(prefixes),
+          (prefixes, probes, rules) -> taken.add(prefixes),
           refusals);
   private final Thread thread = new Thread(topics);
 

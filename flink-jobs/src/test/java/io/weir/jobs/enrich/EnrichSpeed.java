@@ -60,7 +60,7 @@ public final class EnrichSpeed {
     Known known = Known.NOTHING.withSystems(systems, Known.Names.NONE).withCountries(countries);
     for (int i = 0; i < 3; i++) {
       began = nanos();
-      known = known.with(declarations.prefixes(), declarations.probes());
+      known = known.with(declarations.prefixes(), declarations.probes(), declarations.rules());
       System.out.printf("all built anew after a change of prefixes in %d ms%n", millis(began));
     }
     for (int octets : new int[] {4, 16}) {
