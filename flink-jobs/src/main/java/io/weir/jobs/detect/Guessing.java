@@ -131,10 +131,10 @@ final class Guessing extends Detector<Guessing.Memory> {
 
   @Override
   void judge(Memory memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out) {
-    Limits limit = limits.of(REASON);
     memory.until = Math.max(memory.until, evidence.until());
     Event.count(memory.probes, evidence.probe(), evidence.number(Sum.CONNECTIONS));
     Service worst = null;
+    Limits limit = limits.of(REASON);
     for (int at = evidence.at() + numbers(); at < evidence.end(); at += stride()) {
       long[] cells = evidence.cells();
       Service service = new Service(cells[at], cells[at + 1], (int) cells[at + 2]);
