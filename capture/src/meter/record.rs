@@ -287,8 +287,8 @@ impl<K: Compact> Stored<K> {
         // No more errors quote UDP than there are errors.
         let Events { syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors, icmp_errors_udp: _ } = *events;
         let full = [syn, synack, fin, rst, retransmissions, out_of_order, icmp_errors].contains(&u16::MAX);
-        if let Some(rtt_us) = verdict.rtt_us {
-            extra.rtt_us = rtt_us;
+        if verdict.rtt_us > 0 {
+            extra.rtt_us = verdict.rtt_us;
         }
         if let Some(quoted) = quoted {
             self.quote(extras, quoted);
