@@ -32,7 +32,8 @@ from weir.services import flink_memory
 #: `WEIR_JOBS_JAR` compares with another version.
 JAR = Path(os.environ.get("WEIR_JOBS_JAR", CHECKOUT / "flink-jobs/target/weir-flink-jobs.jar"))
 WINDOWS = "topn,indicators,mixes"
-ALL = "ingest,topn,indicators,mixes,filters,health"
+UNDETECTED = "ingest,topn,indicators,mixes,filters,health"
+ALL = UNDETECTED + ",detect"
 TARGET = 400_000
 
 
@@ -234,7 +235,10 @@ def main() -> None:
         Load("1 million flows", n // 2, ["--flows", "250000", "--per-interval", "400000"], ["many-a", "many-b"]),
         Load("half a flood", n // 2, ["--flood", "50"], ["flood-a", "flood-b"]),
     ]
-    wanted = [(loads[0], jobs) for jobs in ("ingest", "topn", "indicators", "mixes", "health", WINDOWS, ALL)]
+    wanted = [
+        (loads[0], jobs)
+        for jobs in ("ingest", "topn", "indicators", "mixes", "health", "detect", WINDOWS, UNDETECTED, ALL)
+    ]
     wanted += [(load, ALL) for load in loads[1:]]
     wanted = [(load, jobs) for load, jobs in wanted if options.only in f"{load.name}:{jobs}"]
     runs: list[Run] = []
@@ -271,7 +275,13 @@ def show(console: Console, runs: list[Run]) -> None:
     for one in runs:
         table.add_row(
             one.load,
-            "all" if one.jobs == ALL else "windows" if one.jobs == WINDOWS else one.jobs,
+            "all"
+            if one.jobs == ALL
+            else "all but detect"
+            if one.jobs == UNDETECTED
+            else "windows"
+            if one.jobs == WINDOWS
+            else one.jobs,
             f"{one.rate:,.0f}",
             f"{one.cpu_us:.2f}",
             f"{one.cpu_seconds:.1f}",
