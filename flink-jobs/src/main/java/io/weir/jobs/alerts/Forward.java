@@ -10,7 +10,6 @@ import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
-import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -49,9 +48,6 @@ public final class Forward extends KeyedProcessFunction<String, AgentAlert, Aler
   private transient Counter closed;
   private transient long logged;
 
-  /** When this attempt began, ms from 1970: while the jobs are down they hear of no alert. */
-  private transient long began;
-
   @Override
   public void open(OpenContext context) {
     var runtime = getRuntimeContext();
@@ -60,8 +56,6 @@ public final class Forward extends KeyedProcessFunction<String, AgentAlert, Aler
     forwarded = FORWARDED.register(runtime.getMetricGroup());
     withheld = TOO_MANY.register(runtime.getMetricGroup());
     closed = CLOSED.register(runtime.getMetricGroup());
-    began =
-        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
   }
 
   @Override
@@ -87,9 +81,8 @@ public final class Forward extends KeyedProcessFunction<String, AgentAlert, Aler
   public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
       throws Exception {
     long now = timer.rang(context.timerService());
-    began = Math.min(began, now); // the clock may have been set back
     AgentAlerts alerts = state.get(AgentAlerts::new);
-    if (now - began >= AgentAlerts.SILENT_MS) {
+    if (now - timer.began() >= AgentAlerts.SILENT_MS) {
       alerts.closeSilent(
           now - AgentAlerts.SILENT_MS,
           now,
@@ -105,6 +98,7 @@ public final class Forward extends KeyedProcessFunction<String, AgentAlert, Aler
     state.keep(alerts);
     timer.set(
         context.timerService(),
-        Math.max(alerts.nextSilent(now + AgentAlerts.SILENT_MS), began + AgentAlerts.SILENT_MS));
+        Math.max(
+            alerts.nextSilent(now + AgentAlerts.SILENT_MS), timer.began() + AgentAlerts.SILENT_MS));
   }
 }

@@ -77,7 +77,7 @@ abstract class Detector<M> {
   /** How much a memory is worth: where there is no room, those of least weight go. */
   abstract long weight(M memory);
 
-  /** Takes in what was gathered, and says what it found. */
+  /** Adds the evidence to the memory, and passes on each finding. */
   abstract void judge(M memory, Evidence evidence, Limits.Source limits, Consumer<Finding> out);
 
   /** The reasons of its alerts. */

@@ -10,7 +10,7 @@ import java.util.function.Consumer;
 import java.util.function.ToLongFunction;
 
 /**
- * One event, which is one alert: it opens with its first finding, is told again whenever it has
+ * An event, and its only alert: it opens with the first finding, is sent again whenever it has
  * grown tenfold or become graver, and closes when its probes have seen no more of it for a while.
  * Evidence that comes late amends it, even when it is closed.
  */

@@ -85,7 +85,7 @@ final class Guessing extends Detector<Guessing.Memory> {
   Guessing() {
     super(
         4,
-        1,
+        Sum.values().length,
         4,
         64,
         false,

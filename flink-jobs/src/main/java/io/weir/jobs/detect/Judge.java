@@ -15,7 +15,6 @@ import java.util.function.Consumer;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
-import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.apache.flink.util.Collector;
 
 /**
@@ -53,9 +52,6 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   private transient Counter told;
   private transient Counter displaced;
 
-  /** When this attempt began, ms from 1970: while the jobs are down they hear of no probe. */
-  private transient long began;
-
   /** Judges by the rules that the look-ups hold. */
   public Judge(Lookups.Factory factory) {
     this.factory = factory;
@@ -65,15 +61,12 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   public void open(OpenContext context) throws Exception {
     var runtime = getRuntimeContext();
     lookups = factory.open();
-    rules = Rules.NONE;
     state = new KeyedValue<>(runtime, "memories", new FieldSerializer<>(Memories.class));
     timer = new WakeUp(runtime);
     detectors = new HashMap<>();
     Detectors.all().forEach(detector -> detectors.put(detector.id(), detector));
     told = TOLD.register(runtime.getMetricGroup());
     displaced = DISPLACED.register(runtime.getMetricGroup());
-    began =
-        ((StreamingRuntimeContext) runtime).getProcessingTimeService().getCurrentProcessingTime();
   }
 
   @Override
@@ -90,14 +83,12 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
     List<Rule> newest = lookups.now().rules();
     if (newest != declared) {
       declared = newest;
-      rules = new Rules(newest);
+      rules =
+          new Rules(
+              newest, detectors.values().stream().flatMap(one -> one.reasons().stream()).toList());
     }
     Memories memories = state.get(Memories::new);
-    Consumer<AlertMessage> tell =
-        alert -> {
-          told.inc();
-          out.collect(alert);
-        };
+    Consumer<AlertMessage> tell = teller(out);
     for (Seen.Part part : seen.parts()) {
       memories.ends.putIfAbsent(part.probe(), 0L);
       memories.heard.put(part.probe(), now);
@@ -115,6 +106,13 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
     if (!memories.isEmpty()) {
       timer.setNext(context.timerService(), now, CHECK_MS);
     }
+  }
+
+  private Consumer<AlertMessage> teller(Collector<AlertMessage> out) {
+    return alert -> {
+      told.inc();
+      out.collect(alert);
+    };
   }
 
   private void judge(Memories memories, Seen.Part part, Consumer<AlertMessage> out) {
@@ -168,7 +166,7 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
 
   /** Up to where a probe has closed its intervals, or would have if it is silent. */
   private long end(Memories memories, String probe, long now) {
-    long heard = Math.max(began, memories.heard.getOrDefault(probe, 0L));
+    long heard = Math.max(timer.began(), memories.heard.getOrDefault(probe, 0L));
     return now - heard >= SILENT_MS
         ? Long.MAX_VALUE
         : memories.ends.getOrDefault(probe, Long.MIN_VALUE);
@@ -182,15 +180,8 @@ public final class Judge extends KeyedProcessFunction<Integer, Seen, AlertMessag
   public void onTimer(long timestamp, OnTimerContext context, Collector<AlertMessage> out)
       throws Exception {
     long now = timer.rang(context.timerService());
-    began = Math.min(began, now); // the clock may have been set back
     Memories memories = state.get(Memories::new);
-    close(
-        memories,
-        now,
-        alert -> {
-          told.inc();
-          out.collect(alert);
-        });
+    close(memories, now, teller(out));
     long since = newest(memories) - REMEMBERED_MS;
     detectors.values().forEach(detector -> detector.forget(memories, since));
     memories.heard.values().removeIf(heard -> now - heard >= REMEMBERED_MS);

@@ -1,19 +1,16 @@
 package io.weir.jobs.detect;
 
+import com.google.protobuf.ByteString;
 import io.weir.jobs.message.Addresses;
 import io.weir.proto.Rule;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
-import java.nio.ByteBuffer;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
 /** The rules in force, as of one point in time. */
 final class Rules {
-  static final Rules NONE = new Rules(List.of());
-
   /** What a scope weighs: a longer prefix more than a customer, that more than a probe. */
   private static final int CUSTOMER = 2;
 
@@ -21,19 +18,18 @@ final class Rules {
   private static final int NO_SCOPE = 0;
   private static final int OUT_OF_SCOPE = -1;
 
-  private static final long IPV4_MAPPED = 0xffffL << 32;
-
   /** The network of a prefix, IPv4 mapped into IPv6, and the length of that. */
   private record Network(long high, long low, int length) {
     static Network of(String text) {
       int slash = text.indexOf('/');
       int length = Integer.parseInt(text.substring(slash + 1));
       try {
-        byte[] octets = InetAddress.getByName(text.substring(0, slash)).getAddress();
-        ByteBuffer buffer = ByteBuffer.wrap(octets);
-        return octets.length == 4
-            ? new Network(0, IPV4_MAPPED | Integer.toUnsignedLong(buffer.getInt()), 96 + length)
-            : new Network(buffer.getLong(), buffer.getLong(), length);
+        ByteString octets =
+            ByteString.copyFrom(InetAddress.getByName(text.substring(0, slash)).getAddress());
+        return new Network(
+            Addresses.high(octets),
+            Addresses.low(octets),
+            octets.size() == 4 ? 96 + length : length);
       } catch (UnknownHostException e) {
         throw new IllegalArgumentException(e); // it was checked when the rule was read
       }
@@ -49,32 +45,41 @@ final class Rules {
     }
   }
 
-  private record Scoped(Rule rule, List<Network> networks) {}
+  private record Scoped(Rule rule, List<Network> networks, Limits limits) {}
 
-  private final Map<String, List<Scoped>> byDetector = new HashMap<>();
+  private final Map<String, List<Scoped>> byReason = new HashMap<>();
+  private final Map<String, Limits> without = new HashMap<>();
 
-  /** The given rules; of two with an equal scope the first counts. */
-  Rules(List<Rule> rules) {
-    for (Rule rule : rules) {
-      List<Network> networks = rule.getPrefixesList().stream().map(Network::of).toList();
-      byDetector
-          .computeIfAbsent(rule.getDetector(), key -> new ArrayList<>())
-          .add(new Scoped(rule, networks));
+  /** The rules for these reasons; of two with an equal scope the first counts. */
+  Rules(List<Rule> rules, List<Reason> reasons) {
+    for (Reason reason : reasons) {
+      without.put(reason.word(), new Limits(reason, Rule.getDefaultInstance()));
+      byReason.put(
+          reason.word(),
+          rules.stream()
+              .filter(rule -> rule.getDetector().equals(reason.word()))
+              .map(rule -> scoped(rule, reason))
+              .toList());
     }
+  }
+
+  private static Scoped scoped(Rule rule, Reason reason) {
+    List<Network> networks = rule.getPrefixesList().stream().map(Network::of).toList();
+    return new Scoped(rule, networks, new Limits(reason, rule));
   }
 
   /** What counts for a subject that a probe sees. */
   Limits limits(Reason reason, Subject subject, String probe) {
-    Rule narrowest = Rule.getDefaultInstance();
+    Limits narrowest = without.get(reason.word());
     int weight = OUT_OF_SCOPE;
-    for (Scoped scoped : byDetector.getOrDefault(reason.word(), List.of())) {
+    for (Scoped scoped : byReason.get(reason.word())) {
       int found = weight(scoped, subject, probe);
       if (found > weight) {
         weight = found;
-        narrowest = scoped.rule;
+        narrowest = scoped.limits;
       }
     }
-    return new Limits(reason, narrowest);
+    return narrowest;
   }
 
   private static int weight(Scoped scoped, Subject subject, String probe) {

@@ -99,7 +99,7 @@ final class Scan extends Detector<Scan.Memory> {
   Scan() {
     super(
         1,
-        2,
+        Sum.values().length,
         STRIDE,
         64,
         false,

@@ -41,9 +41,6 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
   private transient WakeUp timer;
   private transient ListState<Long> kept;
 
-  /** When this attempt began, ms. */
-  private transient long began;
-
   /** When the newest complete checkpoint was taken, ms. */
   private transient long newest;
 
@@ -83,8 +80,7 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
     var runtime = getRuntimeContext();
     state = new KeyedValue<>(runtime, "checkpoints", new FieldSerializer<>(CheckpointHealth.class));
     timer = new WakeUp(runtime);
-    began = now();
-    newest = newest == 0 ? began : newest;
+    newest = newest == 0 ? timer.began() : newest;
   }
 
   private long now() {
@@ -103,9 +99,8 @@ final class CheckpointFunction extends KeyedProcessFunction<Integer, Enrolment, 
       throws Exception {
     long now = timer.rang(context.timerService());
     CheckpointHealth health = state.get(CheckpointHealth::new);
-    began = Math.min(began, now); // the clock may have been set back
     newest = Math.min(newest, now);
-    if (now - began >= GRACE_MS || newest >= began) {
+    if (now - timer.began() >= GRACE_MS || newest >= timer.began()) {
       health.check(newest, now, out::collect);
     }
     state.keep(health);
